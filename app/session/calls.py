@@ -11,7 +11,7 @@ from typing import Final
 
 from app.history import StoredMessage
 from engine.model.text.thinking import AnswerPart, Piece, ThoughtSplitter, parts, pieces_of
-from engine.model.text.tool_calls import ToolCallParser
+from engine.model.text.tool_calls import OPENINGS, ToolCallParser
 from engine.request import Message, Role, Tool, ToolCall, ToolChoice
 
 # In place of results: models read English, whatever people read.
@@ -38,12 +38,14 @@ def calls_in(text: str, choice: ToolChoice) -> tuple[ToolCall, ...]:
 def turn_of(message: StoredMessage) -> Message:
     """Return a message with calls as the model reads it: an answer, or the result of a tool.
 
-    An answer's ids hold its calls. Where they cannot go in, because templates drop past thoughts,
-    the calls are told apart from the text.
+    An answer's ids hold its calls. They go in where the calls stand in a family's form; a bare
+    object, which some models write, reads better in the template's own. Past thoughts are left to
+    the template, too.
     """
     if message.role is Role.TOOL:
         return Message(Role.TOOL, message.text or NOT_RUN, call_id=message.calls[0].id)
-    if message.token_ids is None or parts(message.text)[0]:
+    marked = any(opening in message.text for opening in OPENINGS)
+    if message.token_ids is None or not marked or parts(message.text)[0]:
         return Message(message.role, shown_text(message), calls=message.calls)
     return Message(message.role, message.text, message.token_ids)
 

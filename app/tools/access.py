@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_link.bridge import EngineBridge
-from app.history import HistoryStore
+from app.history import HistoryStore, StoredMessage
 from app.session.session import ChatSession
 from engine.request import NO_TOOLS, Role, ToolChoice
 
@@ -87,7 +88,9 @@ class ToolAccess(QObject):
 
     def _offers(self) -> ToolChoice:
         keys = self._session.setup.tools
-        return self.toolbox.choice(keys) if keys and self.possible else NO_TOOLS
+        if not keys or not self.possible or _repeated(self._session.messages):
+            return NO_TOOLS
+        return self.toolbox.choice(keys)
 
     def _look(self) -> None:
         """Make the loop where the conversation on show needs it."""
@@ -96,3 +99,17 @@ class ToolAccess(QObject):
         called = any(message.role is Role.TOOL for message in self._session.messages[-1:])
         if called or self._session.setup.tools:
             self.loop.show_stored()
+
+
+def _repeated(messages: Sequence[StoredMessage]) -> bool:
+    """Tell whether the branch ends in a call that gave the same as the same one just before.
+
+    Small models ask again and again for what they have been told. Without tools they answer.
+    """
+    said: list[tuple[str, str, str]] = []
+    for message in reversed(messages):
+        if message.role is Role.USER or len(said) > 1:
+            break
+        if message.role is Role.TOOL:
+            said += [(call.name, call.arguments, message.text) for call in message.calls]
+    return said[1:] != [] and said[0] == said[1]

@@ -19,10 +19,10 @@ from engine.request import Tool, ToolCall
 MOST_HELD = 256 * 1024
 """Characters of a call that does not end; more is text."""
 _CHANNELS = ("<|channel|>commentary", "<|start|>assistant")
-_OPENINGS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=", *_CHANNELS)
+OPENINGS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=", *_CHANNELS)
 _FENCES = ("```json\n", "```\n")
 _BEGINS = re.compile(
-    "|".join(map(re.escape, _OPENINGS)) + r"|(?:(?<=\n)|\A)[ \t]*(?:```(?:json)?\n\s*)?(?=[{\[])"
+    "|".join(map(re.escape, OPENINGS)) + r"|(?:(?<=\n)|\A)[ \t]*(?:```(?:json)?\n\s*)?(?=[{\[])"
 )
 _KEYS = ("name", "type", "function", "id", "parameters", "arguments")
 _FIRST_KEY = re.compile(r'\[?\s*\{?\{\s*"(?:' + "|".join(_KEYS) + r')"\s*:')
@@ -83,7 +83,7 @@ class ToolCallParser:
 
     def _is_call_to_be(self) -> bool:
         """Tell whether the held text is past the point at which it could turn out to be none."""
-        return self._held.startswith(_OPENINGS) or _FIRST_KEY.match(_bare(self._held)) is not None
+        return self._held.startswith(OPENINGS) or _FIRST_KEY.match(_bare(self._held)) is not None
 
     def _split(self, *, more: bool) -> Iterator[str | ToolCall]:
         while self._held:
@@ -108,7 +108,7 @@ class ToolCallParser:
         """Return where the next call may begin."""
         for match in _BEGINS.finditer(self._held):
             in_line = match.start() == 0 and not self._line_begins
-            if in_line and not match[0].startswith(_OPENINGS):
+            if in_line and not match[0].startswith(OPENINGS):
                 continue
             return match.start()
         return None
@@ -129,7 +129,7 @@ class ToolCallParser:
         Raises:
             _Unfinished: it may begin with one once more of it is there.
         """
-        opening = next((each for each in _OPENINGS if self._held.startswith(each)), "")
+        opening = next((each for each in OPENINGS if self._held.startswith(each)), "")
         inner = self._held[len(opening) :]
         read: _Read | None
         match opening:
@@ -219,7 +219,7 @@ class ToolCallParser:
         body = _bare(self._held)
         start = len(self._held) - len(body)
         if _FIRST_KEY.match(body) is None:
-            begun = any(each.startswith(self._held) for each in _OPENINGS)
+            begun = any(each.startswith(self._held) for each in OPENINGS)
             if more and (begun or _may_begin(body)):
                 raise _Unfinished
             return None
@@ -347,8 +347,8 @@ def _possible_beginning(text: str, *, at_line: bool) -> int:
     """Return how many characters at the end may become the beginning of a call."""
     match = _TAIL.search(text, 0 if at_line else 1)
     tail = 0 if match is None else len(match[0])
-    for length in range(min(len(text), max(map(len, _OPENINGS)) - 1), tail, -1):
-        if any(each.startswith(text[-length:]) for each in _OPENINGS):
+    for length in range(min(len(text), max(map(len, OPENINGS)) - 1), tail, -1):
+        if any(each.startswith(text[-length:]) for each in OPENINGS):
             return length
     return tail
 

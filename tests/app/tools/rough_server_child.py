@@ -24,7 +24,10 @@ def write(message: object) -> None:
 
 
 def listed() -> list[dict[str, Any]]:
-    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    schema: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}}
+    if HOW == "choosing":
+        schema["properties"]["text"] = {"enum": ["hello", "goodbye"]}
+        schema |= {"required": ["text"], "additionalProperties": False}
     changed = FILE is not None and HOW == "changing" and FILE.exists()
     about = "Does something else now." if changed else "Does what its name says."
     return [{"name": name, "description": about, "inputSchema": schema} for name in NAMES]

@@ -12,6 +12,7 @@ from app.history import AnswerState
 from app.history.exchange import export_json, import_text
 from app.history.markdown_file import markdown, read_markdown
 from app.session.calls import DECLINED
+from app.tools import access
 from app.tools.call_phase import CallPhase, Decision
 from app.tools.loop import MOST_CALLS
 from engine.request import Role
@@ -65,8 +66,7 @@ def test_once_is_once_and_a_chat_is_a_chat(tools: ToolDesk) -> None:
     tools.decide(Decision.CHAT, "Enough.")
     tools.desk.script.answer = SUM
     tools.desk.type_and_send("Once more")
-    tools.desk.bot.waitUntil(lambda: len(tools.calls) >= 4)  # runs by itself, again and again
-    tools.desk.script.answer = "Enough."
+    tools.desk.bot.waitUntil(lambda: len(tools.calls) >= 4)  # runs by itself
     tools.settle()
     tools.session.open(None)
     tools.use("calculator")
@@ -94,11 +94,34 @@ def test_always_is_kept_until_it_is_taken_back(
     assert again.phases == [CallPhase.ASKED]
 
 
-def test_a_loop_without_end_is_asked_for_at_its_bound(tools: ToolDesk) -> None:
+def test_a_loop_without_end_is_asked_for_at_its_bound(
+    tools: ToolDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "_repeated", lambda _: False)
     tools.ask(SUM)
     tools.decide(Decision.CHAT, SUM)
     tools.desk.bot.waitUntil(lambda: CallPhase.ASKED in tools.phases)
     assert tools.phases == [CallPhase.DONE] * MOST_CALLS + [CallPhase.ASKED]
+
+
+def test_a_call_that_is_repeated_is_answered_without_tools(tools: ToolDesk) -> None:
+    tools.ask(SUM)
+    tools.decide(Decision.CHAT, SUM)
+    tools.desk.bot.waitUntil(lambda: len(tools.desk.script.requests) == 3)
+    tools.settle()
+    offered = [bool(each.tools.tools) for each in tools.desk.script.requests]
+    assert offered == [True, True, False]
+    assert tools.phases == [CallPhase.DONE] * 2
+    tools.ask("Fine.", "And now?")
+    assert tools.desk.script.requests[-1].tools.tools
+
+
+def test_a_bare_call_is_told_in_the_template_s_own_form(tools: ToolDesk) -> None:
+    tools.ask('{"name": "calculator", "arguments": {"expression": "1+1"}}')
+    tools.decide(Decision.ONCE, "Two.")
+    answer = tools.desk.script.requests[-1].messages[1]
+    assert (answer.text, answer.token_ids) == ("", None)
+    assert [call.name for call in answer.calls] == ["calculator"]
 
 
 def test_several_calls_run_one_after_the_other(tools: ToolDesk) -> None:
@@ -180,7 +203,7 @@ def test_a_result_is_folded_until_it_is_wanted(tools: ToolDesk) -> None:
     tools.decide(Decision.ONCE, "There.")
     row = tools.card(CallPhase.DONE)
     assert row.text.isHidden()
-    assert row.card.height() > row.card.arguments.height() + row.card.fold.height()
+    assert row.card.height_in(600) > 60
     row.card.fold.click()
     assert (row.text.isHidden(), row.text.raw_text) == (False, "7006652")
     row.card.fold.click()
