@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 from collections.abc import Callable, Sequence
@@ -17,12 +16,9 @@ from engine.language.units import file_size
 
 MOST_BYTES = 2 * 2**20
 """More than the context of any model that runs on a PC."""
-_MODELS = {".gguf", ".safetensors", ".ggml", ".pth", ".pt", ".onnx"}
+MODELS = {".gguf", ".safetensors", ".ggml", ".pth", ".pt", ".onnx"}
 _DOCUMENTS = {".pdf", ".docx"}
-_PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic", ".avif"}
-_NOT_READ = {"node_modules", "__pycache__", "venv", "build", "dist", "target"}
-MOST_FILES = 50
-"""Most files that are taken of a folder: more would be a wall of chips."""
+PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic", ".avif"}
 _OPENING = re.compile(r"`([^`\n]+)`:\n(`{3,})[^\n`]*\n")
 
 
@@ -69,7 +65,7 @@ def read_attachment(
         about = path.stat()
         if stat.S_ISDIR(about.st_mode):
             raise _folder(path)
-        if path.suffix.lower() in _MODELS:
+        if path.suffix.lower() in MODELS:
             raise _model(name)
         if not stat.S_ISREG(about.st_mode):
             raise _no_text(name)
@@ -222,26 +218,8 @@ def _model(name: str) -> UserFixable:
     )
 
 
-def folder_files(folder: Path) -> list[Path]:
-    """Return the files in a folder and below it that may hold text, in order.
-
-    What is hidden is left out, and what programs put there: packages and caches. No more than
-    `MOST_FILES` are returned, plus one where there are more.
-    """
-    found: list[Path] = []
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(each for each in folders if each[0] != "." and each not in _NOT_READ)
-        for name in sorted(names):
-            path = Path(place) / name
-            if name[0] != "." and path.suffix.lower() not in {*_MODELS, *_PICTURES}:
-                found.append(path)
-            if len(found) > MOST_FILES:
-                return found
-    return found
-
-
 def _no_text(name: str) -> UserFixable:
-    if Path(name).suffix.lower() in _PICTURES:
+    if Path(name).suffix.lower() in PICTURES:
         return UserFixable(
             tr("“{name}” is a picture, and the models that Duotail runs see text only.").format(
                 name=name
