@@ -25,7 +25,6 @@ ALLOWED = {"Duotail", "Markdown", "JSON", "PNG", "CSV", "SVG", "Dovetail", "DuoD
 ENGLISH_FILES = {
     "app/chat/examples.py",  # asked of a model that knows English only
     "app/settings/starter_prompt.py",  # said to the same model
-    "app/chat/text/styles.py",  # names of fonts
     "app/history/file.py",  # what SQLite says
     "app/showcase/measure/engine.py",  # what the model is asked
     "app/diagnostics/report_text.py",  # reports are read by us

@@ -48,8 +48,7 @@ class WindowActions(QObject):
         return [(action.text(), action.shortcut().toString()) for action in self.all]
 
     def _rows(self) -> list[_Row]:
-        window, session = self._window, self._services.session
-        chat = window.chat
+        window, chat = self._window, self._window.chat
         return [
             _Row(tr("New chat"), "Ctrl+N", self.new_chat),
             _Row(tr("Search conversations"), "Ctrl+K", self._focus_search),
@@ -69,6 +68,33 @@ class WindowActions(QObject):
             _Row(tr("Open a draft file"), "", window.run_button.ask_file),
             _Row(tr("Open a model file"), "", window.model_button.ask_file),
             _Row(tr("Open a model folder"), "", window.model_button.ask_folder),
+            *self._chat_rows(),
+            _Row(tr("Show or hide the conversations"), "Ctrl+B", self.toggle_sidebar),
+            _Row(tr("Show or hide the performance panel"), "Ctrl+P", self.toggle_performance),
+            _Row(tr("Light, dark or same as system"), "Ctrl+Shift+L", self.next_theme),
+            *(
+                _Row(words, "", partial(self._services.settings.change, theme=choice))
+                for choice, words in (
+                    (ThemeChoice.LIGHT, tr("Theme: light")),
+                    (ThemeChoice.DARK, tr("Theme: dark")),
+                    (ThemeChoice.SYSTEM, tr("Theme: same as system")),
+                )
+            ),
+            _Row(tr("Language"), "", self._ask_language),
+            _Row(tr("Larger text"), "Ctrl++", lambda: self._resize_texts(1)),
+            _Row(tr("Smaller text"), "Ctrl+-", lambda: self._resize_texts(-1)),
+            _Row(tr("Reset text size"), "Ctrl+0", lambda: self._resize_texts(0)),
+            _Row(tr("Settings"), "Ctrl+,", window.settings_asked.emit),
+            _Row(tr("All commands"), "Ctrl+Shift+P", self.show_palette),
+            _Row(tr("Keyboard shortcuts"), "F1", self.show_shortcuts),
+            _Row(tr("About Duotail"), "", self.show_about),
+            _Row(tr("Close Duotail"), "Ctrl+Q", window.close),
+        ]
+
+    def _chat_rows(self) -> list[_Row]:
+        """Return what is done with the chat on show."""
+        session, chat = self._services.session, self._window.chat
+        return [
             _Row(tr("Stop the answer or loading"), "Esc", self._stop),
             _Row(tr("Regenerate the last answer"), "Ctrl+R", session.regenerate),
             _Row(tr("Continue the last answer"), "Ctrl+Return", self._send_or_continue),
@@ -82,18 +108,6 @@ class WindowActions(QObject):
             _Row(tr("Attach files"), "Ctrl+O", chat.outgoing.ask_for_files),
             _Row(tr("Edit prompts"), "", chat.prompt_menu.manage_asked.emit),
             _Row(tr("Jump to the end"), "Ctrl+End", chat.transcript.jump_to_end),
-            _Row(tr("Show or hide the conversations"), "Ctrl+B", self.toggle_sidebar),
-            _Row(tr("Show or hide the performance panel"), "Ctrl+P", self.toggle_performance),
-            _Row(tr("Light, dark or same as system"), "Ctrl+Shift+L", self.next_theme),
-            *(
-                _Row(words, "", partial(self._services.settings.change, theme=choice))
-                for choice, words in (
-                    (ThemeChoice.LIGHT, tr("Theme: light")),
-                    (ThemeChoice.DARK, tr("Theme: dark")),
-                    (ThemeChoice.SYSTEM, tr("Theme: same as system")),
-                )
-            ),
-            _Row(tr("Language"), "", self._ask_language),
             _Row(tr("Temperature"), "", chat.open_setup),
             _Row(tr("System prompt"), "", chat.open_setup),
             *(
@@ -105,14 +119,6 @@ class WindowActions(QObject):
                 )
             ),
             _Row(tr("Duplicate this chat"), "", session.duplicate),
-            _Row(tr("Larger text"), "Ctrl++", lambda: self._resize_texts(1)),
-            _Row(tr("Smaller text"), "Ctrl+-", lambda: self._resize_texts(-1)),
-            _Row(tr("Reset text size"), "Ctrl+0", lambda: self._resize_texts(0)),
-            _Row(tr("Settings"), "Ctrl+,", window.settings_asked.emit),
-            _Row(tr("All commands"), "Ctrl+Shift+P", self.show_palette),
-            _Row(tr("Keyboard shortcuts"), "F1", self.show_shortcuts),
-            _Row(tr("About Duotail"), "", self.show_about),
-            _Row(tr("Close Duotail"), "Ctrl+Q", window.close),
         ]
 
     def _action(self, row: _Row) -> QAction:

@@ -139,7 +139,7 @@ def test_commands_go_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 _NOT_AT_THE_START = """
 torch transformers tokenizers llguidance safetensors numpy markdown_it pygments psutil email ssl
-app.chat.text.inline app.widgets.table_dialog app.settings_page.reports_dialog
+app.markdown.inline app.widgets.table_dialog app.settings_page.reports_dialog
 app.settings_page.dialog app.settings_page.page app.settings_page.presets_dialog
 app.settings_page.prompts_dialog app.session.documents app.session.document_text pypdf
 app.showcase.measure app.showcase app.chat.sampling.setup_panel app.performance.card

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QToolButton, QWidget
 
@@ -49,6 +49,7 @@ class Composer(QFrame):
         self.think_button.setToolTip(tr("The model thinks before it answers"))
         self.think_button.hide()
         self._hint = ElidedLabel(self)
+        self._hint.installEventFilter(self)
         self._hint.setProperty("look", "muted")
         self._hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.meter = ContextMeter(self)
@@ -193,6 +194,12 @@ class Composer(QFrame):
             on = button.isChecked() or (button is self.tools_button and self._tools > 0)
             colour = tokens.accent if on else tokens.muted
             button.setIcon(icon(str(button.property("icon_name")), colour))
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        """Look at the hint anew when what is beside it leaves it another width."""
+        if event.type() is QEvent.Type.Resize and watched is self._hint:
+            self._fit_words()
+        return super().eventFilter(watched, event)
 
     def _fit_words(self) -> None:
         """The hint is shown whole or not at all; what is wrong is always said."""

@@ -25,6 +25,7 @@ ALL = (
     first.first_start,
     writing.an_answer,
     writing.versions,
+    writing.editing,
     writing.repeated,
     writing.kinds_of_text,
     writing.scripts,
