@@ -92,6 +92,8 @@ from recurrent_bugs import (
 from server_bugs import (
     answers_begun_anew_after_making_room,
     answers_of_others_stopped_from_the_window,
+    biases_that_the_draws_leave_out,
+    connections_without_a_request_stay,
     hosts_known_by_their_beginning,
     prompts_of_others_in_ones_own_cache,
     turns_kept_until_all_is_read,
@@ -519,6 +521,8 @@ BUGS: dict[str, Bug] = {
         Bug(notes_of_a_file_that_was_changed, ("tests/engine/hub/test_download_parts.py",)),
         Bug(room_for_the_largest_download_only, ("tests/engine/hub/test_download_parts.py",)),
         Bug(hosts_known_by_their_beginning, (_SERVER + "access.py",)),
+        Bug(biases_that_the_draws_leave_out, ("tests/engine/speculative/test_biased.py",)),
+        Bug(connections_without_a_request_stay, (_SERVER + "server.py",)),
         Bug(answers_begun_anew_after_making_room, (_SERVER + "household.py",)),
         Bug(turns_kept_until_all_is_read, (_SERVER + "queue.py",)),
         Bug(prompts_of_others_in_ones_own_cache, (_SERVER + "server_advisories.py",)),
