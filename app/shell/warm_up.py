@@ -24,8 +24,11 @@ SOON = (
     "app.tuning.budget.curve_view",
     "app.tuning.budget.view",
     "app.tuning.run_panel",
+    "app.settings_page.rows",
+    "app.settings_page.tools",
 )
-"""Modules of the first message and of the panel of how the model runs, in pieces of some ms."""
+"""Modules of the first message, of the panel of how the model runs and of the settings, in pieces
+of some ms."""
 
 
 def warm_up(owner: QObject) -> None:
@@ -50,3 +53,4 @@ def _import() -> None:
     parser()
     blocks_only()
     numpy_whole()  # the graphs' numbers
+    import_module("app.settings_page.stored")  # no widgets, and most of what the settings import
