@@ -180,10 +180,10 @@ _SETTINGS = """
 import sys
 from importlib import import_module
 import app.application
-from app.shell.warm_up import SOON, _import
-for name in SOON:
-    import_module(name)
+from app.shell.warm_up import LATER, SOON, _import
 _import()
+for name in (*SOON, "app.settings_page.stored", *LATER):
+    import_module(name)
 before = set(sys.modules)
 import app.settings_page.dialog, app.settings_page.serving, app.settings_page.tools
 own = {name for name in set(sys.modules) - before}
