@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 
 _LEAST_CONSTANT = -(2**53)
 """Least number that a schema may have as a constant: from there on, every program has the same."""
+_BYTES_A_TOKEN = 140
+"""Bytes that the library holds for a token of a vocabulary, measured with one of 151,936."""
+_OPEN = (
+    *("additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames"),
+    "minProperties",
+)
+"""Keywords of objects that may have properties without being told their names."""
+_NAMED_SCHEMAS = ("properties", "$defs", "definitions")
+_SCHEMAS = ("items", "prefixItems", "additionalProperties", "anyOf", "oneOf")
 _EMBEDDED = re.compile(r"%json\s*")
 MOST_CHARACTERS = 256 * 1024
 """Longest text of a grammar."""
@@ -34,17 +43,29 @@ BODY = "BODY"
 """Stands for the grammars in the rules of an opening."""
 
 
+class Reserved(Protocol):
+    """Memory that was entered somewhere."""
+
+    def lasts_as_long_as(self, holder: object) -> object:
+        """Give it back when `holder` is garbage."""
+
+
 class GrammarCompiler:
     """Compiles grammars for a model's tokens; reads its vocabulary when first asked.
 
     Args:
         tokenizer: of the model.
         vocab: width of its logits.
+
+    Attributes:
+        reserve: enters what the vocabulary takes in this form, in bytes, when it is read. Raises
+            where there is no memory for it.
     """
 
     def __init__(self, tokenizer: Tokenizer, vocab: int) -> None:
         self._tokenizer = tokenizer
         self._vocab = vocab
+        self.reserve: Callable[[int], Reserved | None] = lambda _: None
         self._known: LLTokenizer | None = None
 
     def matcher(self, *grammars: Grammar, opening: str = "") -> GrammarMatcher:
@@ -76,6 +97,8 @@ class GrammarCompiler:
                 tr("This model has no token that ends an answer, so no grammar can hold it."),
                 tr("Choose another model, or ask without a grammar."),
             )
+        if (entry := self.reserve(_BYTES_A_TOKEN * self._vocab)) is not None:
+            entry.lasts_as_long_as(self)
         ends = sorted(self._tokenizer.eos_ids)
         vocabulary = _Vocabulary(self._tokenizer, self._vocab)
         return LLTokenizer(vocabulary, n_vocab=self._vocab, eos_token=ends)  # type: ignore[arg-type]
@@ -215,10 +238,54 @@ def _schema(grammar: Grammar) -> object:
         raise _refusal(grammar, str(error)) from error
     _check_constants(schema, grammar)
     if isinstance(schema, dict):
-        return {**schema, "x-guidance": COMPACT}
+        return {**closed(schema), "x-guidance": COMPACT}
     if isinstance(schema, bool):
         return {"x-guidance": COMPACT} if schema else {"enum": []}
     raise _refusal(grammar, "a schema is an object")
+
+
+def closed(schema: dict[str, object]) -> dict[str, object]:
+    """Return a schema whose objects have the properties that it names, and no others.
+
+    What follows it follows the schema, too. Small models have no end of further properties, and
+    other programs' grammars allow none either where a schema says nothing of them. One that
+    puts objects together from several parts stays as it is.
+    """
+    try:
+        return schema if _combines(schema) else _closed(schema)
+    except RecursionError:  # the library refuses it in words
+        return schema
+
+
+def _closed(schema: dict[str, object]) -> dict[str, object]:
+    found: dict[str, object] = {key: _closed_below(key, each) for key, each in schema.items()}
+    names, required = schema.get("properties"), schema.get("required", [])
+    if not isinstance(names, dict) or any(key in schema for key in _OPEN):
+        return found
+    if isinstance(required, list) and all(each in names for each in map(str, required)):
+        found["additionalProperties"] = False
+    return found
+
+
+def _closed_below(key: str, value: object) -> object:
+    """Return what stands under a keyword, the schemas in it closed."""
+    if key in _NAMED_SCHEMAS and isinstance(value, dict):
+        return {name: _closed_below("items", each) for name, each in value.items()}
+    if key not in _SCHEMAS:
+        return value
+    if isinstance(value, list):
+        return [_closed_below("items", each) for each in value]
+    return _closed(value) if isinstance(value, dict) else value
+
+
+def _combines(value: object) -> bool:
+    """Tell whether a schema puts an object together from several schemas."""
+    if isinstance(value, list):
+        return any(map(_combines, value))
+    if not isinstance(value, dict):
+        return False
+    parts = sum(key in value for key in ("properties", "$ref", "anyOf", "oneOf", "if", "not"))
+    return "allOf" in value or parts > 1 or any(map(_combines, value.values()))
 
 
 def _check_constants(schema: object, grammar: Grammar) -> None:
