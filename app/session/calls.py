@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from app.history import StoredMessage
+from app.history import ChatSetup, StoredMessage
+from app.session.file_parts import FILES, files_named
 from engine.model.text.thinking import AnswerPart, Piece, ThoughtSplitter, parts, pieces_of
 from engine.model.text.tool_calls import OPENINGS, ToolCallParser
 from engine.request import Message, Role, Tool, ToolCall, ToolChoice
@@ -35,7 +36,29 @@ def calls_in(text: str, choice: ToolChoice) -> tuple[ToolCall, ...]:
     return found if choice.parallel else found[:1]
 
 
-def turn_of(message: StoredMessage) -> Message:
+def turns_with_calls(
+    messages: Sequence[StoredMessage], setup: ChatSetup, tools: ToolChoice
+) -> tuple[Message, ...]:
+    """Return messages as the model reads them, where tools are offered or were called.
+
+    A model that is offered none is told in words what they gave. Long files are only named where
+    the tool that reads them is chosen, and can be called or has been.
+    """
+    called = any(message.role is Role.TOOL for message in messages)
+    named = FILES in setup.tools and (bool(tools.tools) or called)
+    turns: list[Message] = []
+    for message in messages:
+        if message.calls:
+            turn = _turn_of(message) if tools.tools else _in_words(message)
+            turns += [] if turn is None else [turn]
+        elif message.text:
+            reads = named and message.role is Role.USER
+            text = files_named(message.text) if reads else message.text
+            turns.append(Message(message.role, text, message.token_ids))
+    return tuple(turns)
+
+
+def _turn_of(message: StoredMessage) -> Message:
     """Return a message with calls as the model reads it: an answer, or the result of a tool.
 
     An answer's ids hold its calls. They go in where the calls stand in a family's form; a bare
@@ -48,6 +71,19 @@ def turn_of(message: StoredMessage) -> Message:
     if message.token_ids is None or not marked or parts(message.text)[0]:
         return Message(message.role, shown_text(message), calls=message.calls)
     return Message(message.role, message.text, message.token_ids)
+
+
+def _in_words(message: StoredMessage) -> Message | None:
+    """Return a message with calls for a model that is offered no tools: results in plain words.
+
+    None: the answer says nothing but its calls.
+    """
+    if message.role is Role.TOOL:
+        (call,) = message.calls
+        result = message.text or NOT_RUN
+        return Message(Role.USER, f"Result of {call.name}, {call.arguments}:\n{result}")
+    text = shown_text(message)
+    return Message(message.role, text) if text.strip() else None
 
 
 def shown_text(message: StoredMessage) -> str:

@@ -14,6 +14,8 @@ from app.session.attachments import SentFile, sent_files
 from app.session.passages import extract, passages_of
 from engine.request import Role, Tool
 
+FILES: Final = "files"
+"""Names the tool in the setups of conversations."""
 READ_FILE: Final = "read_attached_file"
 _SHORT = 4_000
 """Characters of a file that goes along whole in any case: about a thousand tokens."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date
 
 from app.history import AnswerState, ChatSetup, StoredMessage
@@ -61,34 +61,20 @@ def request_messages(
 ) -> tuple[Message, ...]:
     """The messages as the engine wants them; answers of which nothing was written are left out.
 
-    Long files are named only where a tool can read them.
+    Long files are named only where a tool can read them, or has done so.
     """
     system = setup.system_prompt.strip()
     prompt = (Message(Role.SYSTEM, system),) if system else ()
-    name_files = _file_namer(tools) if tools.tools else None
+    if setup.tools or any(message.calls for message in messages):
+        from app.session.calls import turns_with_calls  # most chats have none
+
+        return prompt + turns_with_calls(messages, setup, tools)
     turns = tuple(
-        _turn(message, name_files) for message in messages if message.text or message.calls
+        Message(message.role, message.text, message.token_ids)
+        for message in messages
+        if message.text
     )
     return prompt + turns
-
-
-def _file_namer(tools: ToolChoice) -> Callable[[str], str] | None:
-    """Return what names long files in a message; None where no tool could read them."""
-    from app.session.file_parts import READ_FILE, files_named  # most chats have no tools
-
-    return files_named if any(tool.name == READ_FILE for tool in tools.tools) else None
-
-
-def _turn(message: StoredMessage, name_files: Callable[[str], str] | None) -> Message:
-    """Return a message as the model reads it."""
-    if message.calls:
-        from app.session.calls import turn_of
-
-        return turn_of(message)
-    text = message.text
-    if name_files is not None and message.role is Role.USER:
-        text = name_files(text)
-    return Message(message.role, text, message.token_ids)
 
 
 def unfinished(message: StoredMessage) -> bool:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from app.tools.tool_thread import ToolThread
 
 CALCULATOR: Final = "calculator"
-FILES: Final = "files"
 
 
 class Toolbox(QObject):
@@ -70,7 +69,7 @@ class Toolbox(QObject):
 
     def entries(self) -> tuple[ToolEntry, ...]:
         """Return every tool that can be chosen, in the order in which they are shown."""
-        from app.session.file_parts import READ_FILE_TOOL
+        from app.session.file_parts import FILES, READ_FILE_TOOL
         from app.tools.calculator import CALCULATOR_TOOL
 
         built_in = (

@@ -176,6 +176,29 @@ print(json.dumps([files, SOON]))
 """
 
 
+_SETTINGS = """
+import sys
+from importlib import import_module
+import app.application
+from app.shell.warm_up import LATER, SOON, _import
+_import()
+for name in (*SOON, "app.settings_page.stored", *LATER):
+    import_module(name)
+before = set(sys.modules)
+import app.settings_page.dialog, app.settings_page.serving, app.settings_page.tools
+own = {name for name in set(sys.modules) - before}
+print(len(own), *sorted(own))
+"""
+
+
+def test_settings_open_with_their_modules_imported() -> None:
+    """Nearly all: those of stored data took a tenth of a second when the settings were opened."""
+    told = subprocess.run(
+        [sys.executable, "-c", _SETTINGS], cwd=_ROOT, stdout=subprocess.PIPE, check=True, timeout=60
+    ).stdout.split()
+    assert int(told[0]) <= 6, told
+
+
 def test_a_start_imports_only_what_the_first_picture_needs(tmp_path: Path) -> None:
     told = subprocess.run(
         [sys.executable, "-c", _FIRST_PICTURE, str(tmp_path)],

@@ -6,7 +6,7 @@ import pytest
 
 from app.history import ChatSetup, StoredMessage
 from app.session.attachments import Attachment, as_block, with_attachments
-from app.session.file_parts import READ_FILE_TOOL, NoSuchPart, files_named, read_part
+from app.session.file_parts import FILES, READ_FILE_TOOL, NoSuchPart, files_named, read_part
 from app.session.request import request_messages
 from engine.request import Role, ToolChoice
 
@@ -24,9 +24,9 @@ def long_file(name: str = "long.txt", text: str = LONG) -> Attachment:
 def test_a_long_file_is_only_named_while_the_tool_may_be_called() -> None:
     short = Attachment("short.txt", "Few words.", 10)
     asked = message(long_file(), short)
-    whole = request_messages([asked], ChatSetup())
+    whole = request_messages([asked], ChatSetup(tools=(FILES,)))  # the model cannot call it now
     assert whole[0].text == asked.text
-    (named,) = request_messages([asked], ChatSetup(), ToolChoice((READ_FILE_TOOL,)))
+    (named,) = request_messages([asked], ChatSetup(tools=(FILES,)), ToolChoice((READ_FILE_TOOL,)))
     assert "Paragraph 7" not in named.text
     assert "`long.txt`: " in named.text
     assert READ_FILE_TOOL.name in named.text

@@ -111,6 +111,9 @@ def test_a_call_that_is_repeated_is_answered_without_tools(tools: ToolDesk) -> N
     tools.settle()
     offered = [bool(each.tools.tools) for each in tools.desk.script.requests]
     assert offered == [True, True, False]
+    told = tools.desk.script.requests[2].messages
+    assert [each.role for each in told] == [Role.USER] * 3  # in words, as any model reads them
+    assert "7006652" in told[1].text
     assert tools.phases == [CallPhase.DONE] * 2
     tools.ask("Fine.", "And now?")
     assert tools.desk.script.requests[-1].tools.tools
