@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from time import strftime
 from types import FrameType
 
@@ -38,6 +38,9 @@ from engine.service.engine import Engine
 
 _PORTS = range(2**16)
 _LONGEST_PATH = 100
+_WAKE_S = 1.0
+"""Seconds after which the main thread looks up: a process that was stopped (Ctrl+Z) may get its
+signal in another thread, and handlers run in this one only."""
 
 
 class _SignalCame(BaseException):
@@ -174,7 +177,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
                 else:
                     _write("\n".join(_lines(name, server.url, settings, kept=kept)))
                 while True:
-                    events.get()
+                    with suppress(Empty):
+                        events.get(timeout=_WAKE_S)
         finally:
             server.close()
             engine.close()

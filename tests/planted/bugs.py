@@ -75,6 +75,7 @@ from parallel_bugs import (
 )
 from planning_bugs import (
     borrowed_matrices_counted_twice,
+    disturbed_answers_move_the_model,
     drafts_leave_their_embedding_behind,
     drafts_take_no_memory,
     features_take_no_memory,
@@ -474,6 +475,10 @@ BUGS: dict[str, Bug] = {
         Bug(drafts_take_no_memory, ("tests/engine/plan/test_machines.py",)),
         Bug(drafts_leave_their_embedding_behind, _PLAN),
         Bug(borrowed_matrices_counted_twice, _PLAN),
+        Bug(
+            disturbed_answers_move_the_model,
+            ("tests/engine/service/test_placement_watch.py",),
+        ),
         Bug(features_take_no_memory, _PLAN),
         Bug(failed_loads_keep_what_they_had, ("tests/engine/session/test_accelerated.py",)),
         Bug(ledger_omission, ("tests/engine/backend/test_held_memory.py",)),
