@@ -82,6 +82,8 @@ from planning_bugs import (
 )
 from planting import everywhere
 from recurrent_bugs import (
+    a_lead_followed_after_a_rejection,
+    a_lead_taken_for_ones_own,
     accepted_rows_left_among_the_rejected,
     convolution_over_neighbours,
     rejected_rows_in_the_state,
@@ -492,6 +494,8 @@ BUGS: dict[str, Bug] = {
         Bug(rejected_rows_in_the_state, ("tests/engine/backend/test_delta.py",)),
         Bug(accepted_rows_left_among_the_rejected, ("tests/engine/backend/test_delta.py",)),
         Bug(convolution_over_neighbours, ("tests/engine/backend/test_delta.py",)),
+        Bug(a_lead_taken_for_ones_own, ("tests/engine/backend/test_delta.py",)),
+        Bug(a_lead_followed_after_a_rejection, ("tests/engine/backend/test_delta.py",)),
         Bug(siblings_begin_with_each_others_state, ("tests/engine/backend/test_delta.py",)),
         Bug(states_that_do_not_go_back, ("tests/engine/backend/test_delta.py",)),
         Bug(rates_taken_as_stored, ("tests/engine/loading/test_hybrid.py",)),
