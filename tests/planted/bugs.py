@@ -82,7 +82,9 @@ from planning_bugs import (
 from planting import everywhere
 from recurrent_bugs import (
     accepted_rows_left_among_the_rejected,
+    an_mtp_head_goes_on_from_what_is_not_normed,
     convolution_over_neighbours,
+    norms_of_an_mtp_head_taken_as_they_are,
     rejected_rows_in_the_state,
     siblings_begin_with_each_others_state,
     states_that_do_not_go_back,
@@ -478,6 +480,8 @@ BUGS: dict[str, Bug] = {
         Bug(rates_taken_as_stored, ("tests/engine/loading/test_hybrid.py",)),
         Bug(value_heads_taken_for_neighbours, ("tests/engine/loading/test_hybrid.py",)),
         Bug(the_heads_block_counted, ("tests/engine/loading/test_hybrid.py",)),
+        Bug(an_mtp_head_goes_on_from_what_is_not_normed, ("tests/engine/loading/test_mtp.py",)),
+        Bug(norms_of_an_mtp_head_taken_as_they_are, ("tests/engine/loading/test_mtp.py",)),
         Bug(damaged_scales_accepted, ("tests/engine/backend/test_native_formats.py",)),
         Bug(drafted_tail_shown, _PARALLEL),
         Bug(own_token_kept_from_the_draft, _PARALLEL),

@@ -17,6 +17,7 @@ from hybrid_models import (
     write_hybrid,
     write_hybrid_gguf,
 )
+from machines import machine_with
 from safetensors.torch import load_file, save_file
 from tiny_models import write_chat_model
 
@@ -27,6 +28,7 @@ from engine.backend.sequence import ROOT
 from engine.commands import DraftChoice, Load, Mode
 from engine.errors import NotPossible, UserFixable
 from engine.events import Failed, PlanReady, RoundFinished
+from engine.loading.planned_load import plan_load
 from engine.model.config import ModelConfig
 from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
@@ -186,9 +188,11 @@ def test_answers_are_the_models_own(session: Session, chat: Path, tmp_path: Path
             assert session.of(PlanReady)[-1].plan.draft_is_head
 
 
-def test_automatic_drafts_with_the_models_own_head(session: Session, chat: Path) -> None:
-    session.load(chat)
-    assert [each.name for each in session.engine._slot.pair.summary.drafts_here] == ["MTP head"]  # type: ignore[union-attr]
+def test_automatic_looks_at_the_models_own_head_first(chat: Path) -> None:
+    planned = plan_load(Load(chat), machine_with(64 << 30))
+    assert [each.model.name for each in planned.inspection.drafts] == ["MTP head"]
+    assert planned.summary.has_mtp
+    assert planned.summary.drafts_here == ()
 
 
 def test_a_model_without_a_head_names_it(session: Session, tmp_path: Path) -> None:
