@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 SOON = (
     "app.chat.text.message_source",
-    "app.chat.maths.formula",
+    "app.markdown.maths.formula",
     "app.chat.text.inline_writer",
     "app.chat.text.highlight",
     "app.chat.text.writer",
@@ -45,7 +45,7 @@ def _import_next(owner: QObject, left: Iterator[str]) -> None:
 
 
 def _import() -> None:
-    from app.chat.text.dialect import blocks_only, parser
+    from app.markdown.dialect import blocks_only, parser
 
     parser()
     blocks_only()

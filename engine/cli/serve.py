@@ -25,6 +25,7 @@ from engine.language import tr
 from engine.server.dispatcher import Dispatcher
 from engine.server.events import RequestStatus
 from engine.server.models import Catalogue
+from engine.server.running import announced
 from engine.server.settings import (
     TOKEN_VARIABLE,
     ServerSettings,
@@ -167,12 +168,13 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             dispatcher.open(engine.submit)
             engine.submit(load)
             name = wait_for_model(events).model_name
-            if arguments.json:
-                _write(json.dumps({"url": server.url, "token": settings.token}))
-            else:
-                _write("\n".join(_lines(name, server.url, settings, kept=kept)))
-            while True:
-                events.get()
+            with announced(arguments.data or user_data(), server.url, name):
+                if arguments.json:
+                    _write(json.dumps({"url": server.url, "token": settings.token}))
+                else:
+                    _write("\n".join(_lines(name, server.url, settings, kept=kept)))
+                while True:
+                    events.get()
         finally:
             server.close()
             engine.close()

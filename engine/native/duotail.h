@@ -112,8 +112,8 @@ enum { DT_KV_F16 = 0, DT_KV_Q8 = 1, DT_KV_TYPES = 2 };
 
 /* A run of decoder blocks. `embedding` and `head` have data == NULL where the segment lacks them. Softcaps
  * are 0 where there are none. A feature head has all of its blocks, both ends, and a fusion; what comes out
- * of it is not normed unless the fusion says so, its logits are of final_norm of it if that is not NULL, and where the fusion is
- * DT_EAGLE3 the first block's queries, keys and values see [input_norm(embedding); norm(x)]. */
+ * of it is not normed unless the fusion says so, its logits are of final_norm of it if that is not NULL, and
+ * where the fusion is DT_EAGLE3 the first block's queries, keys and values see [input_norm(embedding); norm(x)]. */
 typedef struct {
     int32_t blocks, hidden, intermediate, heads, kv_heads, head_dim, activation, kv_type;
     float norm_eps, attention_scale, attention_softcap, logit_softcap, embedding_scale;

@@ -139,13 +139,13 @@ def test_commands_go_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 _NOT_AT_THE_START = """
 torch transformers tokenizers llguidance safetensors numpy markdown_it pygments psutil email ssl
-app.chat.text.inline app.widgets.table_dialog app.settings_page.reports_dialog
+app.markdown.inline app.widgets.table_dialog app.settings_page.reports_dialog
 app.settings_page.dialog app.settings_page.page app.settings_page.presets_dialog
 app.settings_page.prompts_dialog app.session.documents app.session.document_text pypdf
 app.showcase.measure app.showcase app.chat.sampling.setup_panel app.performance.card
 app.models.models_page app.models.job_row app.tuning.tuning_page app.benchmark
 app.conversations.trash_dialog app.history.rescue app.shell.about app.shell.palette
-app.shell.pytorch_offer
+app.shell.pytorch_offer app.tools.loop app.tools.toolbox app.chat.messages.tool_card mcp pydantic
 """
 _PACKAGES_AT_THE_START = {
     *("PySide6", "shiboken6", "shibokensupport", "signature_bootstrap", "__feature__"),

@@ -98,6 +98,17 @@ from server_bugs import (
     prompts_of_others_in_ones_own_cache,
     turns_kept_until_all_is_read,
 )
+from tool_bugs import (
+    calls_run_without_being_asked_for,
+    cards_without_a_height,
+    changed_tools_run_all_the_same,
+    imports_that_bring_their_tools,
+    loops_of_calls_without_a_bound,
+    permissions_that_outlive_their_tool,
+    redirects_to_anywhere,
+    results_with_control_characters,
+    the_whole_environment_given_to_servers,
+)
 
 ENVIRONMENT = "DUOTAIL_PLANTED_BUG"
 
@@ -368,6 +379,7 @@ def cards_matched_by_their_order() -> None:
 
 _DECODE = "tests/engine/speculative/"
 _SERVER = "tests/engine/server/test_"
+_TOOLS = "tests/app/tools/test_"
 _MODEL = "tests/engine/model/"
 _STREAM = _MODEL + "text/test_text_stream.py::"
 _PARITY = ("tests/engine/backend/test_parity.py",)
@@ -518,6 +530,15 @@ BUGS: dict[str, Bug] = {
             answers_of_others_stopped_from_the_window,
             ("tests/engine/service/test_giving_way.py",),
         ),
+        Bug(calls_run_without_being_asked_for, (_TOOLS + "loop.py",)),
+        Bug(loops_of_calls_without_a_bound, (_TOOLS + "loop.py",)),
+        Bug(imports_that_bring_their_tools, (_TOOLS + "loop.py",)),
+        Bug(cards_without_a_height, (_TOOLS + "loop.py",)),
+        Bug(permissions_that_outlive_their_tool, (_TOOLS + "server_list.py",)),
+        Bug(changed_tools_run_all_the_same, (_TOOLS + "stdio_servers.py",)),
+        Bug(results_with_control_characters, (_TOOLS + "results.py",)),
+        Bug(the_whole_environment_given_to_servers, (_TOOLS + "stdio_servers.py",)),
+        Bug(redirects_to_anywhere, (_TOOLS + "http_servers.py",)),
     )
 }
 
