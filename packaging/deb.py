@@ -4,21 +4,26 @@
 
 It installs into /usr/lib/duotail, with `duotail` on the path, an entry among the applications, and
 GGUF files opened by it. Nothing runs at installation or removal: the system's own triggers learn of
-entry and types. What users have written lies in their homes and stays, even after a purge.
+entry and types. What users have written lies in their homes and stays, even after a purge. Who
+publishes it is named by DEBFULLNAME and DEBEMAIL, as for Debian's own tools.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
+from email.utils import formatdate
 from pathlib import Path
 
+import desktop_files
 import qt_libraries
+from desktop_files import version
+from trimmed import nbytes
 
 ROOT = Path(__file__).parents[1]
 _HERE = "usr/lib/duotail"
@@ -34,9 +39,9 @@ Section: utils
 Priority: optional
 Homepage: https://pypi.org/project/duotail/
 Description: {summary}
- Answers come from models on this computer. A small draft model or a lookup guesses
- ahead, and the model checks all guesses at once: the text is the model's own, and it
- comes faster. Whatever the computer has takes part, processor or graphics card.
+ Answers come from models on this computer. A small draft drafts the next few
+ tokens, and the model verifies them all at once: the text is the model's own,
+ and it comes sooner. CPU and GPU share the work.
 """
 _COPYRIGHT = """\
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
@@ -44,13 +49,13 @@ Upstream-Name: Duotail
 Source: https://pypi.org/project/duotail/
 
 Files: *
-Copyright: the authors of Duotail
+Copyright: 2026 The Duotail authors
 License: Apache-2.0
  On Debian systems, the full text of the Apache License, version 2.0, is in the file
  /usr/share/common-licenses/Apache-2.0.
 
 Files: usr/lib/duotail/lib/*
-Copyright: the authors of Python, Qt and the other packages
+Copyright: 2001-2026 The authors of Python, Qt and the other packages
 License: as-said-there
  Each package in lib/python3.*/site-packages has its licence in the folder of its name that
  ends in .dist-info. Those that Duotail has to name are in /usr/lib/duotail/NOTICE.
@@ -70,34 +75,19 @@ def build(folder: Path, file: Path) -> None:
             if not path.is_symlink():
                 executable = path.is_dir() or path.stat().st_mode & 0o100
                 path.chmod(0o755 if executable else 0o644)
-        command = ["dpkg-deb", "--root-owner-group", "-Zzstd", "--build", str(tree), str(file)]
+        command = ["dpkg-deb", "--root-owner-group", "-Zxz", "-z1", "--build", str(tree), str(file)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-
-def version() -> str:
-    """The version in pyproject.toml, which is the only place that says it."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return str(project["version"])
 
 
 def _files(folder: Path, tree: Path) -> None:
     shutil.copytree(folder, tree / _HERE, symlinks=True)
-    for path in (tree / _HERE).rglob("*.so*"):
-        path.chmod(0o644)
+    started = (tree / _HERE / "duotail", tree / _HERE / "bin/python3")
+    for path in (tree / _HERE).rglob("*"):
+        if path.is_file() and not path.is_symlink() and path not in started:
+            path.chmod(0o644)
     (tree / "usr/bin").mkdir()
     (tree / "usr/bin/duotail").symlink_to("../lib/duotail/duotail")
-    share = tree / "usr/share"
-    places = {
-        "packaging/linux/duotail.desktop": "applications/duotail.desktop",
-        "packaging/linux/duotail-mime.xml": "mime/packages/duotail.xml",
-    }
-    for source, place in places.items():
-        (share / place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / source, share / place)
-    icon = share / "icons/hicolor/scalable/apps/duotail.svg"
-    icon.parent.mkdir(parents=True)
-    drawn = (ROOT / "app/theme/icons/duotail.svg").read_text()
-    icon.write_text(drawn.replace("currentColor", "#0d7480"))
+    desktop_files.write(tree / "usr/share")
 
 
 def _texts(tree: Path) -> None:
@@ -106,23 +96,26 @@ def _texts(tree: Path) -> None:
     (told / "copyright").write_text(_COPYRIGHT)
     changes = (
         f"duotail ({version()}) stable; urgency=medium\n\n  * See CHANGELOG.md of the sources.\n\n"
-        f" -- {_maintainer()}  Sat, 28 Nov 2026 00:00:00 +0000\n"
+        f" -- {_maintainer()}  {formatdate(desktop_files.built_at())}\n"
     )
     (told / "changelog.gz").write_bytes(gzip.compress(changes.encode(), 9, mtime=0))
+    overrides = tree / "usr/share/lintian/overrides/duotail"
+    overrides.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "packaging/linux/lintian-overrides", overrides)
 
 
 def _maintainer() -> str:
-    return "Duotail <duotail@localhost.localdomain>"
+    name = os.environ.get("DEBFULLNAME", "The Duotail authors")
+    return f"{name} <{os.environ.get('DEBEMAIL', 'duotail@localhost.localdomain')}>"
 
 
 def _control(tree: Path) -> str:
-    nbytes = sum(p.stat().st_size for p in tree.rglob("*") if p.is_file() and not p.is_symlink())
     qt = ", ".join(sorted(set(qt_libraries.DEBIAN_PACKAGES.values())))
     glibc = subprocess.run(["ldd", "--version"], capture_output=True, text=True).stdout
     return _CONTROL.format(
         version=version(),
         maintainer=_maintainer(),
-        kilobytes=nbytes // 1024,
+        kilobytes=nbytes(tree) // 1024,
         glibc=glibc.split("\n")[0].split()[-1],
         qt=qt,
         summary="chat with language models on your own PC",

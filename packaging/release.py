@@ -19,6 +19,7 @@ import tomllib
 from pathlib import Path
 
 import deb
+import desktop_files
 import portable
 from told import SetupProblem, say
 
@@ -65,7 +66,7 @@ def release() -> None:
         SetupProblem: a step failed; the lines above say why.
     """
     _tools()
-    python, version = str(VENV / "bin/python"), deb.version()
+    python, version = str(VENV / "bin/python"), desktop_files.version()
     _run([sys.executable, "packaging/wheels.py"])
     _run([python, "-m", "build", "--sdist", "-o", str(DIST), "."])
     packed = [*DIST.glob(f"duotail-{version}-*.whl"), DIST / f"duotail-{version}.tar.gz"]

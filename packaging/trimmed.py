@@ -26,7 +26,13 @@ _NOT_OF_PACKAGES = (
     *("bin", "**/tests", "**/test", "**/include", "**/cmake", "**/*.dist-info/sboms"),
     *("**/*.pyi", "**/*.a", "**/*.c", "**/*.pyx", "**/*.pxd"),
     "hf_xet*",  # engine.hub.remote switches it off: what it fetches cannot be resumed
-    *("numpy/f2py", "numpy/distutils", "numpy/_core/_simd*", "numpy/_core/*_tests*"),
+    *(
+        "tqdm/completion.sh",
+        "numpy/f2py",
+        "numpy/distutils",
+        "numpy/_core/_simd*",
+        "numpy/_core/*_tests*",
+    ),
     *(
         f"*.dist-info/{name}"
         for name in ("RECORD", "INSTALLER", "REQUESTED", "WHEEL", "top_level*")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -10,9 +12,14 @@ from pathlib import Path
 
 import native_library
 import portable
+import PySide6
 import pytest
+import qt_libraries
 import wheels
 from packaging.requirements import Requirement
+
+LACKS_LINUX = sys.platform != "linux" or not shutil.which("cc")
+QUESTION = "What is the capital of France?"
 
 
 def build(folder: Path) -> tuple[Path, dict[str, int]]:
@@ -24,6 +31,32 @@ def build(folder: Path) -> tuple[Path, dict[str, int]]:
         wheel = wheels.build_wheel(wheels.TARGETS["linux-x86_64"], library, folder / "work")
         sizes = portable.build(wheel, folder / "duotail")
     return folder / "duotail", sizes
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The environment of a user who has nothing yet, with this home."""
+    folders = {f"DUOTAIL_{kind}_DIR": str(home / kind) for kind in ("DATA", "CONFIG", "CACHE")}
+    return {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", **folders}
+
+
+def answer(folder: Path, model: Path, home: Path) -> dict[str, str]:
+    """Open its window on a screen of its own and ask something; the answer's text."""
+    if not shutil.which("xvfb-run") or qt_libraries.missing(Path(PySide6.__file__).parent, "xcb"):
+        pytest.skip("needs Xvfb")
+    child = Path(__file__).with_name("answering_window.py")
+    command = [folder / "bin/python3", "-I", "-B", child, home / "DATA", model, QUESTION]
+    told = subprocess.run(
+        ["xvfb-run", "-a", *map(str, command)],
+        env={**environment(home), "QT_QPA_PLATFORM": "xcb"},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert told.returncode == 0, told.stderr
+    found: dict[str, str] = json.loads(told.stdout.splitlines()[-1])
+    assert found["platform"] == "xcb"
+    return found
 
 
 def _installed(wheel: Path, packages: Path) -> None:

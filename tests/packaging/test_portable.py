@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -14,13 +13,10 @@ import icu_data
 import portable
 import PySide6
 import pytest
-import qt_libraries
 import trimmed
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).parents[2]
 QT = Path(PySide6.__file__).parent / "Qt" / "lib"
-LACKS_LINUX = sys.platform != "linux" or not shutil.which("cc")
 SORTING = """
 from PySide6.QtCore import QCollator, QLocale, QStringConverter, QTimeZone
 for name in ("de", "sv", "zh_CN", "ja"):
@@ -30,7 +26,7 @@ print([bytes(zone).decode() for zone in QTimeZone.availableTimeZoneIds()][:9])
 """
 
 
-@pytest.mark.skipif(LACKS_LINUX, reason="needs a linker")
+@pytest.mark.skipif(bundle.LACKS_LINUX, reason="needs a linker")
 def test_qt_asks_icu_for_nothing_that_was_taken_out(tmp_path: Path) -> None:
     """Orders of letters, encodings and zones are those of the whole library, at half the size."""
     whole = next(QT.glob("libicudata.so.*"))
@@ -74,14 +70,6 @@ def test_pythons_own_modules_move_into_its_zip_file(tmp_path: Path) -> None:
     assert subprocess.check_output(command, text=True) == "1\n"
 
 
-@pytest.fixture(scope="session")
-def portable_folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]]:
-    """The folder that users get, and its sizes by part."""
-    if LACKS_LINUX or not shutil.which("patchelf"):
-        pytest.skip("needs Linux, a compiler and patchelf")
-    return bundle.build(tmp_path_factory.mktemp("bundle"))
-
-
 @pytest.mark.release(reason="builds the portable folder, a minute")
 def test_it_is_small(portable_folder: tuple[Path, dict[str, int]]) -> None:
     folder, sizes = portable_folder
@@ -91,38 +79,14 @@ def test_it_is_small(portable_folder: tuple[Path, dict[str, int]]) -> None:
 
 
 @pytest.mark.release(reason="builds the portable folder, a minute")
-@pytest.mark.skipif(
-    not shutil.which("xvfb-run") or bool(qt_libraries.missing(QT.parents[1], "xcb")),
-    reason="needs Xvfb",
-)
 def test_it_starts_on_a_screen_and_answers(
     portable_folder: tuple[Path, dict[str, int]], starter: Path, tmp_path: Path
 ) -> None:
     """In its window, and at the terminal with the same text as untrimmed."""
     folder, _sizes = portable_folder
-    environment = {
-        "HOME": str(tmp_path),
-        "PATH": os.environ["PATH"],
-        "LANG": "C.UTF-8",
-        "DUOTAIL_CONFIG_DIR": str(tmp_path / "settings"),
-        "DUOTAIL_CACHE_DIR": str(tmp_path / "cache"),
-        "DUOTAIL_DATA_DIR": str(tmp_path / "data"),
-    }
-    question = "What is the capital of France?"
-    window = [folder / "bin/python3", "-I", "-B", HERE / "answering_window.py", tmp_path / "data"]
-    told = subprocess.run(
-        ["xvfb-run", "-a", *map(str, window), str(starter), question],
-        env={**environment, "QT_QPA_PLATFORM": "xcb"},
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert told.returncode == 0, told.stderr
-    answer = json.loads(told.stdout.splitlines()[-1])
-    assert answer["platform"] == "xcb"
-    assert answer["text"].strip()
-    chat = ["chat", "--model", str(starter), "--prompt", question, "--seed", "1"]
+    assert bundle.answer(folder, starter, tmp_path)["text"].strip()
+    environment = bundle.environment(tmp_path)
+    chat = ["chat", "--model", str(starter), "--prompt", bundle.QUESTION, "--seed", "1"]
     trimmed_and_whole = [
         subprocess.check_output([*program, *chat, "--max-tokens", "16"], env=environment, cwd=ROOT)
         for program in ([str(folder / "duotail")], [sys.executable, "-m", "app"])

@@ -7,10 +7,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import bundle
 import deb
+import desktop_files
 import portable
 import pytest
 import release
+
+import app.launch
+from tests.folder_models import FOLDER_TARGET as SMALL
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = "usr/lib/duotail"
@@ -79,16 +84,23 @@ def dpkg(root: Path, *arguments: str | Path) -> str:
     return told.stdout
 
 
-@pytest.mark.release(reason="packs and installs a package several times")
-@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs Debian's tools")
-def test_the_package_comes_and_goes(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Install, start, upgrade, remove, purge; what the user has written stays."""
-    file, root = tmp_path / "duotail.deb", tmp_path / "root"
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """An empty system with dpkg's lists."""
+    root = tmp_path / "root"
     for place in ("var/lib/dpkg/info", "var/lib/dpkg/updates", "var/log", "usr", "home/ann"):
         (root / place).mkdir(parents=True)
     (root / "var/lib/dpkg/status").touch()
+    return root
+
+
+@pytest.mark.release(reason="packs and installs a package several times")
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs Debian's tools")
+def test_the_package_comes_and_goes(
+    folder: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Install, start, upgrade, downgrade, remove, purge; what the user has written stays."""
+    file = tmp_path / "duotail.deb"
     kept = root / "home/ann/history.sqlite"
     kept.write_text("mine")
     deb.build(folder, file)
@@ -100,11 +112,12 @@ def test_the_package_comes_and_goes(
         "mime/packages/duotail.xml",
         "icons/hicolor/scalable/apps/duotail.svg",
         "doc/duotail/copyright",
+        "man/man1/duotail.1.gz",
+        "metainfo/org.pypi.duotail.metainfo.xml",
     ):
         assert (share / name).is_file(), name
     assert f"Version: {deb.version()}" in dpkg(root, "-s", "duotail")
 
-    (folder / "old").unlink(missing_ok=True)
     (folder / "new").write_text("new")
     monkeypatch.setattr(deb, "version", lambda: "999.0")
     deb.build(folder, file)
@@ -112,11 +125,52 @@ def test_the_package_comes_and_goes(
     assert (root / LIBRARY / "new").exists()
     assert "Version: 999.0" in dpkg(root, "-s", "duotail")
 
+    monkeypatch.undo()
+    (folder / "new").unlink()
+    deb.build(folder, file)
+    dpkg(root, "-i", file)
+    assert not (root / LIBRARY / "new").exists()
+    assert f"Version: {deb.version()}" in dpkg(root, "-s", "duotail")
+
     dpkg(root, "-r", "duotail")
     dpkg(root, "-P", "duotail")
     assert not (root / LIBRARY).exists()
     assert not (root / "usr/bin/duotail").exists()
     assert kept.read_text() == "mine"
+
+
+@pytest.mark.release(reason="builds the portable folder and a package, two minutes")
+@pytest.mark.skipif(shutil.which("lintian") is None, reason="needs lintian")
+def test_the_package_is_clean_and_its_program_starts(
+    portable_folder: tuple[Path, dict[str, int]], root: Path, tmp_path: Path
+) -> None:
+    """Of the real folder; lintian finds nothing, and the window answers out of the root."""
+    file = tmp_path / f"duotail_{deb.version()}_amd64.deb"
+    deb.build(portable_folder[0], file)
+    command = ["lintian", "--allow-root", "--fail-on", "error,warning", str(file)]
+    told = subprocess.run(command, capture_output=True, text=True)
+    assert (told.returncode, told.stdout) == (0, ""), told.stderr
+    dpkg(root, "-i", file)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(root / "home/ann")}
+    program = [str(root / "usr/bin/duotail"), "--version"]
+    assert subprocess.check_output(program, env=environment, text=True).startswith("duotail ")
+    assert bundle.answer(root / LIBRARY, SMALL, root / "home/ann")["text"]
+    dpkg(root, "-P", "duotail")
+    assert not (root / LIBRARY).exists()
+    assert list((root / "home/ann").rglob("history.sqlite3"))
+
+
+def test_the_manual_page_tells_of_every_command_and_option() -> None:
+    told = (ROOT / "packaging/linux/duotail.1").read_text().replace("\\", "")
+    for name in (*app.launch.COMMANDS, *app.launch.make_parser()._option_string_actions):
+        assert name in told or name == "-h", name
+
+
+@pytest.mark.skipif(shutil.which("appstreamcli") is None, reason="needs the validator")
+def test_the_store_page_is_valid(tmp_path: Path) -> None:
+    desktop_files.write(tmp_path)
+    page = tmp_path / "metainfo" / f"{desktop_files.ID}.metainfo.xml"
+    subprocess.run(["appstreamcli", "validate", "--no-net", str(page)], check=True)
 
 
 @pytest.mark.skipif(shutil.which("desktop-file-validate") is None, reason="needs the validator")
