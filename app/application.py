@@ -53,6 +53,7 @@ from app.shell.shown_answer import ShownAnswer
 from app.shell.warm_up import warm_up
 from app.signals import TypedSignal
 from app.theme.theme import Theme
+from app.tools.access import ToolAccess
 from app.tuning.first_calibration import measure_once
 from app.tuning.pressure import Pressure
 from app.tuning.pressure_notice import PressureNotice
@@ -140,6 +141,7 @@ class Assembly:
         here = self.model_server.between(factory)
         self.bridge = EngineBridge(lambda emit: Switchboard(emit, here, self.loop.get, keys.key))
         self.session = ChatSession(self.store, self.bridge, self.settings)
+        self.tools = ToolAccess(self.session, self.store, self.bridge, paths.tools, self.session)
         feed = performance_feed(self.bridge, self.session)
         kept = MeasuredFile(paths.measured)
         self.measured = MeasuredSpeeds(self.bridge, kept.read, kept.keep)
@@ -168,6 +170,7 @@ class Assembly:
             panel,
             pages,
             self.model_server,
+            self.tools,
         )
         self.window = MainWindow(services)
         self._attend(running, feed, without, panel)
@@ -191,11 +194,13 @@ class Assembly:
         self.pressure = Pressure(running, self.bridge)
         PressureNotice(self.pressure)
         self.house = Housekeeping(
-            paths, self.settings, self._theme, self.session, self.model_server, self.window
+            *(paths, self.settings, self._theme, self.session, self.model_server),
+            *(self.tools, self.window),
         )
         self.window.settings_asked.connect(self.house.show_settings)
         self.window.server_indicator.clicked.connect(self.house.show_requests)
         self.model_server.failed.connect(self.house.tell_of_server)
+        self.window.chat.tools_managed.connect(self.house.show_tools)
         self.window.chat.prompt_menu.manage_asked.connect(self.house.show_prompts)
         self.house.forget_measured_asked.connect(self.measured.clear)
         highlight = RoundHighlight(self.session, self.window.chat.transcript, panel, self.window)
@@ -269,6 +274,7 @@ class Assembly:
         self.model_server.close()
         self.session.stop()
         self.model_manager.close()
+        self.tools.close()
         self.loop.close()
         ended = self.bridge.close() or time.monotonic() - self._heard < _ALIVE_S
         if ended and not self._asks:

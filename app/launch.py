@@ -14,17 +14,34 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app.data_folder.paths import absolute_path, find_paths
+from app.display import check_display
 from engine import language
+from engine.errors import Absent
 from engine.language import LANGUAGES, listed, tr
 
 _LARGEST_GPU = 10_000
-COMMANDS = ("chat", "serve", "bench", "plan", "hardware", "models", "train-draft", "pytorch")
+_NO_DISPLAY, _INTERRUPTED, _READER_GONE = 3, 130, 141
+"""Exit codes, as in `engine.cli.exit_code`."""
+COMMANDS = (
+    *("chat", "serve", "bench", "plan", "hardware", "models", "train-draft", "pytorch"),
+    "completion",
+)
 """Sub-commands that need no window; known here without importing the engine."""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run Duotail and return the exit code."""
-    arguments = sys.argv[1:] if argv is None else argv
+    try:
+        return _run(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:  # before anybody else hears of it
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter flushes standard output once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _READER_GONE
+
+
+def _run(arguments: list[str]) -> int:
     if arguments[:2] == ["bench", "ui"]:
         from app.showcase.measure.command import main as measure
 
@@ -41,6 +58,11 @@ def main(argv: list[str] | None = None) -> int:
         from app.showcase.tour import take_screenshots
 
         return take_screenshots(options.screenshot, options.language)
+    try:
+        check_display(os.environ)
+    except Absent as error:
+        sys.stderr.write(f"{error}\n")
+        return _NO_DISPLAY
     with _nothing_collected():
         from app.application import run
 

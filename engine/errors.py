@@ -28,6 +28,8 @@ class UserFixable(Exception):
         self.cause = cause
         self.remedy = remedy
         self.details = details
+        self.said = ""
+        """Text of the answer that ended with it."""
 
     def __str__(self) -> str:
         return f"{self.cause} {self.remedy}"

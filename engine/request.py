@@ -57,6 +57,9 @@ class ToolChoice:
     parallel: bool = True
 
 
+NO_TOOLS = ToolChoice()
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation.
@@ -219,7 +222,7 @@ class ChatRequest:
     """Continue this in place of a conversation; `messages` then holds at most the begun answer."""
     grammar: Grammar | None = None
     """What the answer has to be; None: whatever the model writes."""
-    tools: ToolChoice = ToolChoice()
+    tools: ToolChoice = NO_TOOLS
     """What the answer may call; `engine.model.text.tool_calls` reads the calls back."""
     bias: Bias = ()
     """What is added to logits before all sampling."""

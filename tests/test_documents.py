@@ -13,7 +13,7 @@ import pytest
 from app import launch
 from app.showcase.measure import command as measure
 from engine import cli
-from engine.cli import hub
+from engine.cli.models_command import completed
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
@@ -51,7 +51,7 @@ def parser_of(words: list[str]) -> tuple[argparse.ArgumentParser, list[str]]:
     if words[:2] == ["bench", "ui"]:
         return measure.make_parser(), words[2:]
     if words and words[0] in launch.COMMANDS:
-        return cli.command_parser(), hub.joined(words)
+        return cli.command_parser(), completed(words)
     return launch.make_parser(), words
 
 

@@ -25,11 +25,13 @@ ALLOWED = {"Duotail", "Markdown", "JSON", "PNG", "CSV", "SVG", "Dovetail", "DuoD
 ENGLISH_FILES = {
     "app/chat/examples.py",  # asked of a model that knows English only
     "app/settings/starter_prompt.py",  # said to the same model
-    "app/chat/text/styles.py",  # names of fonts
     "app/history/file.py",  # what SQLite says
     "app/showcase/measure/engine.py",  # what the model is asked
     "app/diagnostics/report_text.py",  # reports are read by us
     "app/theme/theme.py",  # names of fonts
+    "app/session/file_parts.py",  # what the model is told
+    "app/session/calls.py",  # what the model is told
+    "app/tools/calculator.py",  # what the model is told
     "engine/cli/bench_round.py",  # what the model is asked
     "engine/bench/modes/questions.py",  # what the model is asked
     "engine/model/text/tool_style.py",  # what the model is told

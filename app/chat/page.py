@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QTimer, QUrl
+from PySide6.QtCore import Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QResizeEvent
 from PySide6.QtWidgets import QMessageBox, QStackedWidget, QWidget
 
@@ -35,6 +35,7 @@ from app.session.session import ChatSession
 from app.settings import Settings, SettingsStore
 from app.theme.icons import IconButton
 from app.theme.tokens import COLUMN
+from app.tools.access import ToolAccess
 from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.elided import ElidedLabel
 from app.widgets.scroller import scroller
@@ -42,17 +43,22 @@ from engine.commands import Stop
 from engine.language import tr
 
 if TYPE_CHECKING:
+    from app.chat.composer.tool_control import ToolControl
     from app.chat.sampling.setup_panel import SetupPanel
 
 
 class ChatPage(QWidget):
     """Shows a `ChatSession` and hands the user's wishes to it."""
 
+    tools_managed = Signal()
+    """The settings of tools are asked for."""
+
     def __init__(
         self,
         session: ChatSession,
         running: Running,
         settings: SettingsStore,
+        tools: ToolAccess,
         offer: QWidget,
         parent: QWidget | None = None,
     ) -> None:
@@ -92,6 +98,10 @@ class ChatPage(QWidget):
             self.composer, session, bridge, session.drafts, self._choices, queue
         )
         self._setup = SetupControl(self.composer, session, settings, bridge, self)
+        self._tools = tools
+        self.composer.tools_asked.connect(self.open_tools)
+        tools.began.connect(lambda: self.tools)
+        tools.changed.connect(self._update)
         self._arrange()
         self._connect_session()
         self._connect_widgets()
@@ -163,6 +173,16 @@ class ChatPage(QWidget):
         self._find.setContentsMargins(side, 0, side, 0)
         self.composer.field.set_most_height(self.height() // 5)
 
+    @cached_property
+    def tools(self) -> ToolControl:
+        """Joins the tools of a conversation with what is seen; most conversations have none."""
+        from app.chat.composer.tool_control import ToolControl
+
+        parts = self.composer, self.transcript, self._session, self._tools
+        control = ToolControl(*parts, self)
+        control.manage_asked.connect(self.tools_managed)
+        return control
+
     @property
     def setup_panel(self) -> SetupPanel:
         """The panel that says how answers are drawn; made when it is first wanted."""
@@ -171,6 +191,14 @@ class ChatPage(QWidget):
     def open_setup(self) -> None:
         """Open the panel that says how answers are drawn."""
         self._setup.open()
+
+    def open_tools(self) -> None:
+        """Open the panel in which the conversation's tools are chosen."""
+        self.tools.open()
+
+    def show_waiting_call(self) -> None:
+        """Lead the keyboard to the call of a tool that waits for the user."""
+        self.tools.show_waiting()
 
     def toggle_thinking(self) -> None:
         """Turn thinking on or off, where the model leaves the choice."""
@@ -271,8 +299,11 @@ class ChatPage(QWidget):
     def _update(self) -> None:
         live = self._session.live
         elsewhere = live.conversation.title if live and not self._session.shows_live else ""
-        state = composer_state(self._bridge.status, answering=live is not None, elsewhere=elsewhere)
+        state = composer_state(
+            self._bridge.status, answering=self._session.busy, elsewhere=elsewhere
+        )
         self.composer.set_state(state)
+        self.composer.show_tools(self._tools.chosen)
         self._show_title()
 
     def _show_title(self) -> None:

@@ -59,23 +59,29 @@ class ListActions(QObject):
         )
         self.duplicate = self._make(tr("Duplicate"), "copy", "", self._duplicate)
         self.delete = self._make(tr("Delete"), "trash", "Del", self._delete)
+        self._make_general()
+        view.menu_asked.connect(self.pop_up)
+        self.recolour()
+
+    def _make_general(self) -> None:
+        """Make the actions that are not about what is chosen."""
         self.new_folder = self._make(
             tr("New folder"), "folder-plus", "Ctrl+Shift+N", self.make_folder
         )
         self.import_file = self._make(
-            tr("Import conversations\u2026"), "import", "Ctrl+I", transfer.choose_import
+            tr("Import conversations\u2026"), "import", "Ctrl+I", self._transfer.choose_import
         )
         self.export_all_text = self._make(
             tr("Export all as Markdown\u2026"),
             "export",
             "",
-            lambda: transfer.choose_export(conversations.newest_first(), ExportFormat.MARKDOWN),
+            lambda: self._transfer.choose_export(self._list.newest_first(), ExportFormat.MARKDOWN),
         )
         self.export_all_json = self._make(
             tr("Export all as JSON\u2026"),
             "export",
             "",
-            lambda: transfer.choose_export(conversations.newest_first(), ExportFormat.JSON),
+            lambda: self._transfer.choose_export(self._list.newest_first(), ExportFormat.JSON),
         )
         self.trash = self._make(tr("Trash\u2026"), "trash", "", self.trash_asked.emit)
         self.general = (
@@ -85,9 +91,6 @@ class ListActions(QObject):
             self.export_all_json,
             self.trash,
         )
-        """Actions that are not about what is chosen."""
-        view.menu_asked.connect(self.pop_up)
-        self.recolour()
 
     def _make(self, text: str, icon_name: str, keys: str, call: Callable[[], object]) -> QAction:
         action = QAction(text, self)

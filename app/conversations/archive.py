@@ -100,7 +100,7 @@ def _write_one(
 
     text = reading_copy(conversation, messages)
     if form is ExportFormat.HTML:
-        write(path, html_of(text))
+        write(path, html_of(text, conversation.title))
         return
     part = path.with_name(path.name + ".part")
     with _words_for(path):
@@ -149,7 +149,9 @@ def _titled(store: Trees, conversation: Conversation) -> Conversation:
 
 def file_name(title: str, form: ExportFormat, taken: set[str]) -> str:
     """Return a name that every file system takes and that is not `taken`; it is added there."""
-    stem = " ".join(_NOT_IN_NAMES.sub(" ", title).split())[:_LONGEST_NAME].strip(" .")
+    stem = " ".join(_NOT_IN_NAMES.sub(" ", title).split())[:_LONGEST_NAME].strip(
+        " .\N{HORIZONTAL ELLIPSIS}"
+    )
     if not stem or _RESERVED.fullmatch(stem):
         stem = (tr("Conversation") + " " + stem).strip()
     name, number = f"{stem}.{form}", 2

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 
-from PySide6.QtCore import QMarginsF, QUrl
+from PySide6.QtCore import QMarginsF, QPointF, QRect, QRectF, QUrl
 from PySide6.QtGui import (
+    QColor,
+    QFontInfo,
     QPageLayout,
     QPageSize,
+    QPainter,
     QPdfWriter,
     QTextCharFormat,
     QTextCursor,
@@ -16,13 +20,33 @@ from PySide6.QtGui import (
     QTextFormat,
 )
 
-_FEATURES = (
-    QTextDocument.MarkdownFeature.MarkdownDialectGitHub
-    | QTextDocument.MarkdownFeature.MarkdownNoHTML
+from app.markdown.formula_object import (
+    FormulaObject,
+    insert_formula,
+    latex_of,
+    paint_formulas,
 )
-_ADDRESSES = {"http", "https", "mailto"}
+from app.markdown.html import html_body
+from app.markdown.maths.drawing import as_svg, as_text
+from app.theme.theme import FORMULA_FAMILIES
+
 _MARGIN_MM = 18.0
 _DPI = 300
+_POINTS_PER_INCH = 72
+_LINES = """
+table { border-collapse: collapse; border: 1px solid #999999 }
+th, td { border: 1px solid #999999; padding: 3px 6px }
+pre { background-color: #f2f2f2; white-space: pre-wrap }
+pre, code { font-family: monospace }
+"""
+"""Styles that Qt understands, too."""
+_STYLE = f"""
+body {{ max-width: 46em; margin: 2em auto; padding: 0 1em }}
+body {{ font-family: sans-serif; line-height: 1.5 }}
+pre {{ padding: 0.7em }}
+blockquote {{ margin-left: 0; padding-left: 1em; border-left: 3px solid #999999 }}
+{_LINES}"""
+_FORMULA = "formula:"
 
 
 class _Page(QTextDocument):
@@ -32,53 +56,46 @@ class _Page(QTextDocument):
         return None
 
 
-def document_of(markdown: str) -> QTextDocument:
-    """Return a typeset text, in which a click runs nothing and opening it loads nothing."""
-    page = _Page()
-    page.setMarkdown(markdown, _FEATURES)
-    cursor = QTextCursor(page)
-    for start, end, style in reversed(list(_stretches(page))):
-        address = style.anchorHref()
-        cursor.setPosition(start)
-        cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
-        if style.isImageFormat():
-            address = style.toImageFormat().name()
-            words = style.stringProperty(QTextFormat.Property.ImageAltText) or address
-            cursor.insertText(words, _leading_to(address))
-        elif address and QUrl(address).scheme().lower() not in _ADDRESSES:
-            cursor.setCharFormat(_leading_to(address))
-    return page
+class _PrintedFormula(FormulaObject):
+    """A formula whose LaTeX is written over it, unseen: it can be searched for and copied."""
+
+    def drawObject(  # noqa: N802
+        self,
+        painter: QPainter,
+        rect: QRectF | QRect,
+        doc: QTextDocument,
+        _position: int,
+        style: QTextFormat,
+    ) -> None:
+        """Draw outlines, which hold no text of their own."""
+        look, area = style.toCharFormat(), QRectF(rect)
+        box, scale, line = self.placed(look, doc, area)
+        painter.save()
+        painter.translate(line)
+        painter.scale(scale, scale)
+        painter.fillPath(box.outline(), painter.pen().color())
+        painter.setPen(QColor(0, 0, 0, 0))
+        painter.drawText(QPointF(), latex_of(look))
+        painter.restore()
 
 
-def _leading_to(address: str) -> QTextCharFormat:
-    """The look of a link, if it leads to the web or to mail; else of plain text."""
-    style = QTextCharFormat()
-    if QUrl(address).scheme().lower() in _ADDRESSES:
-        style.setAnchor(True)
-        style.setAnchorHref(address)
-        style.setFontUnderline(True)
-    return style
+def html_of(markdown: str, title: str = "") -> str:
+    """Return a whole page of HTML, in which a click runs nothing and opening it loads nothing."""
 
+    def formula(latex: str, display: bool) -> str:
+        text = as_text(latex)
+        if text is None:
+            return as_svg(latex, display=display)
+        return f'<span title="{escape(latex)}">{text}</span>'
 
-def _stretches(page: QTextDocument) -> Iterator[tuple[int, int, QTextCharFormat]]:
-    """Yield stretches of one format: begin, end, format; pictures among them."""
-    block = page.begin()
-    while block.isValid():
-        at = block.begin()
-        while not at.atEnd():
-            found = at.fragment()
-            yield found.position(), found.position() + found.length(), found.charFormat()
-            at += 1
-        block = block.next()
-
-
-def html_of(markdown: str) -> str:
-    """Return a whole page of HTML."""
-    return document_of(markdown).toHtml()
+    return (
+        f'<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{_STYLE}</style></head>\n<body>\n{html_body(markdown, formula)}</body></html>\n"
+    )
 
 
 def write_pdf(path: Path, markdown: str, title: str) -> None:
-    """Write a PDF of A4 pages."""
+    """Write a PDF of A4 pages, in which formulas are drawings."""
     writer = QPdfWriter(str(path))
     writer.setTitle(title)
     writer.setResolution(_DPI)
@@ -86,7 +103,49 @@ def write_pdf(path: Path, markdown: str, title: str) -> None:
     writer.setPageLayout(
         QPageLayout(size, QPageLayout.Orientation.Portrait, margins, QPageLayout.Unit.Millimeter)
     )
-    page = document_of(markdown)
+    page = _page(markdown)
     page.documentLayout().setPaintDevice(writer)
     page.setPageSize(writer.pageLayout().paintRectPixels(_DPI).size().toSizeF())
     page.print_(writer)
+
+
+def _page(markdown: str) -> QTextDocument:
+    """Return a typeset text for a device of `_DPI`."""
+    formulas: list[tuple[str, bool]] = []
+
+    def formula(latex: str, display: bool) -> str:
+        text = as_text(latex)
+        if text is not None:
+            return text
+        formulas.append((latex, display))
+        return f'<img src="{_FORMULA}{len(formulas) - 1}">'
+
+    page = _Page()
+    page.setDefaultStyleSheet(_LINES)
+    page.setHtml(html_body(markdown, formula))
+    paint_formulas(page, _PrintedFormula(page))
+    style = QTextCharFormat()
+    style.setFontFamilies(list(FORMULA_FAMILIES))
+    pixels = round(QFontInfo(page.defaultFont()).pointSizeF() * _DPI / _POINTS_PER_INCH)
+    cursor = QTextCursor(page)
+    for position, number in reversed(list(_pictures(page))):
+        latex, display = formulas[number]
+        cursor.setPosition(position)
+        cursor.deleteChar()
+        insert_formula(cursor, latex, style, display=display, pixels=pixels)
+    return page
+
+
+def _pictures(page: QTextDocument) -> Iterator[tuple[int, int]]:
+    """Yield where a formula shall be, and its number."""
+    block = page.begin()
+    while block.isValid():
+        at = block.begin()
+        while not at.atEnd():
+            found = at.fragment()
+            if found.charFormat().isImageFormat():
+                name = found.charFormat().toImageFormat().name()
+                for place in range(found.length()):  # equal ones beside each other are one stretch
+                    yield found.position() + place, int(name.removeprefix(_FORMULA))
+            at += 1
+        block = block.next()

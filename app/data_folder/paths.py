@@ -58,6 +58,11 @@ class Paths:
         return self.data / "servers.json"
 
     @property
+    def tools(self) -> Path:
+        """The servers of tools and what they may do; only the user can read it."""
+        return self.data / "tools.json"
+
+    @property
     def benchmarks(self) -> Path:
         """Return the folder of benchmark results, a file for each model."""
         return self.data / "benchmarks"

@@ -44,6 +44,19 @@ def _courier() -> _Courier:
     return _Courier()
 
 
+def window_calls() -> Callable[[Callable[[], None]], None]:
+    """Return what brings calls from any thread into the window's; ask for it there."""
+    courier = _courier()
+
+    def call(take: Callable[[], None]) -> None:
+        try:
+            courier.arrived.emit(take)
+        except RuntimeError:
+            _log.debug("the window has gone, and nobody waits for this result")
+
+    return call
+
+
 class _Work(QRunnable):
     def __init__(
         self,
@@ -53,7 +66,7 @@ class _Work(QRunnable):
     ) -> None:
         super().__init__()
         self._call, self._done, self._failed = call, done, failed
-        self._courier = _courier()
+        self._tell = window_calls()
 
     def run(self) -> None:
         """Work in a thread of the pool."""
@@ -62,10 +75,7 @@ class _Work(QRunnable):
             take = partial(self._done, self._call())
         except Exception as error:  # noqa: BLE001 - told in the window's thread
             take = partial(self._failed, error)
-        try:
-            self._courier.arrived.emit(take)
-        except RuntimeError:
-            _log.debug("the window has gone, and nobody waits for this result")
+        self._tell(take)
 
 
 @cache

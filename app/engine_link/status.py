@@ -27,7 +27,7 @@ from engine.events import (
     Unloaded,
 )
 from engine.language import number, tr
-from engine.language.units import seconds
+from engine.language.units import minutes, seconds
 from engine.machine.facts import Machine
 
 
@@ -219,7 +219,7 @@ class EngineStatus:
                 if self.left_s is None:
                     return tr("Reading the prompt: {share}").format(share=share)
                 words = tr("Reading the prompt: {share}, about {time} left")
-                return words.format(share=share, time=seconds(max(ceil(self.left_s), 1), ".0f"))
+                return words.format(share=share, time=_rounded(self.left_s))
             case Phase.WRITING:
                 return tr("Writing")
             case Phase.STOPPING:
@@ -233,6 +233,10 @@ class EngineStatus:
         return short_run_words(self.plan, self.machine)
 
 
+_LONG = 99
+"""Seconds from which on a time is told in minutes."""
+
+
 def same_load(one: Load | None, other: Load | None) -> bool:
     """Return whether both come to the same, whenever that is."""
     return one is other if one is None or other is None else one.same_as(other)
@@ -242,3 +246,9 @@ def _left(first: PrefillProgress, now: PrefillProgress) -> float | None:
     """Return the seconds that the rest of a prompt takes at the pace since the first was told."""
     read, took = now.done - first.done, now.at - first.at
     return (now.total - now.done) * took / read if read > 0 and took > 0 else None
+
+
+def _rounded(span: float) -> str:
+    """Return a time in whole seconds, or in whole minutes where it is long."""
+    whole = max(ceil(span), 1)
+    return seconds(whole, ".0f") if whole < _LONG else minutes(whole / 60, ".0f")

@@ -6,13 +6,13 @@ import time
 from dataclasses import replace
 
 from app.history.branches import Branches
-from app.history.columns import clean_text, pack_ids, pack_sampling, pack_stats
+from app.history.columns import clean_text, pack_calls, pack_ids, pack_sampling, pack_stats
 from app.history.database import translated
 from app.history.file import HistoryFile
 from app.history.message import StoredMessage
 from app.history.records import AnswerState, TokenMarks
 from engine.events import AnswerStats
-from engine.request import Role, SamplingParams
+from engine.request import Role, SamplingParams, ToolCall
 
 
 class Answers:
@@ -67,6 +67,7 @@ class Answers:
         state: AnswerState,
         stats: AnswerStats | None,
         signature: str,
+        calls: tuple[ToolCall, ...] = (),
     ) -> None:
         """Replace what was appended by the final text and tokens, and note how the answer ended."""
         text = clean_text(text)
@@ -75,9 +76,9 @@ class Answers:
         with self._file.writing():
             self._file.change(
                 "UPDATE message SET text = ?, token_ids = ?, marks = ?, state = ?, stats = ?,"
-                " signature = ? WHERE id = ? AND role = ?",
+                " signature = ?, calls = ? WHERE id = ? AND role = ?",
                 (
-                    *(text, ids, packed, state, pack_stats(stats), signature),
+                    *(text, ids, packed, state, pack_stats(stats), signature, pack_calls(calls)),
                     *(message_id, Role.ASSISTANT),
                 ),
             )
@@ -88,6 +89,24 @@ class Answers:
                 "UPDATE conversation SET updated_at = ?"
                 " WHERE id = (SELECT conversation_id FROM message WHERE id = ?)",
                 (time.time(), message_id),
+            )
+            self._file.to_index(message_id)
+
+    def add_call(self, conversation_id: int, call: ToolCall) -> StoredMessage:
+        """Append a call of a tool to the active branch; INTERRUPTED until somebody allows it."""
+        with self._file.writing():
+            message = self._add(conversation_id, Role.TOOL, "", AnswerState.INTERRUPTED)
+            self._file.change(
+                "UPDATE message SET calls = ? WHERE id = ?", (pack_calls((call,)), message.id)
+            )
+        return replace(message, calls=(call,))
+
+    def set_result(self, message_id: int, text: str, state: AnswerState) -> None:
+        """Note how far a call of a tool is, and its result."""
+        with self._file.writing():
+            self._file.change(
+                "UPDATE message SET text = ?, state = ? WHERE id = ? AND role = ?",
+                (clean_text(text), state, message_id, Role.TOOL),
             )
             self._file.to_index(message_id)
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from app.history.records import ChatSetup, TokenMarks
 from engine.events import AnswerStats
-from engine.request import SamplingParams
+from engine.request import SamplingParams, ToolCall
 
 _LARGEST = 2**53
+_MOST_TOOLS = 1_000
 
 
 def clean_text(text: str) -> str:
@@ -85,6 +86,28 @@ def unpack_marks(blob: bytes | None) -> TokenMarks | None:
     return None if blob is None or len(blob) % 2 else TokenMarks(blob)
 
 
+def pack_calls(calls: Sequence[ToolCall]) -> str | None:
+    """Return calls of tools as JSON; None for none."""
+    return json.dumps([asdict(call) for call in calls]) if calls else None
+
+
+def unpack_calls(text: str | None) -> tuple[ToolCall, ...]:
+    """Return calls of tools from JSON; what is none is left out."""
+    try:
+        loaded = json.loads(text) if text is not None else None
+    except (ValueError, RecursionError):
+        return ()
+    if not isinstance(loaded, list):
+        return ()
+    found = [each for each in loaded if isinstance(each, Mapping)]
+    calls: list[ToolCall] = []
+    for each in found:
+        number, name, arguments = each.get("id"), each.get("name"), each.get("arguments")
+        if isinstance(number, str) and isinstance(name, str) and isinstance(arguments, str):
+            calls.append(ToolCall(number, name, arguments))
+    return tuple(calls)
+
+
 def pack_setup(setup: ChatSetup) -> str:
     """Return a conversation's setup as JSON."""
     return json.dumps(asdict(setup))
@@ -106,6 +129,8 @@ def unpack_setup(text: str | None) -> ChatSetup:
     for name, kind in optional:
         if type(loaded.get(name)) is kind:
             values[name] = loaded[name]
+    tools = values.get("tools", ())[:_MOST_TOOLS]
+    values["tools"] = tuple(each for each in tools if isinstance(each, str))
     setup = ChatSetup(**values)
     try:
         setup.sampling(setup.seed or 0)

@@ -9,7 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from app.history.columns import unpack_marks, unpack_sampling, unpack_setup, unpack_stats
+from app.history.columns import (
+    unpack_calls,
+    unpack_marks,
+    unpack_sampling,
+    unpack_setup,
+    unpack_stats,
+)
 from app.history.foreign import LONGEST_TEXT, Graph, Unreadable, graph_of, key_of, sensible_time
 from app.history.markdown_file import read_markdown
 from app.history.message import StoredMessage
@@ -219,6 +225,10 @@ def _message_out(message: StoredMessage, rounds: Sequence[bytes]) -> dict[str, o
         "text": message.text,
         "created_at": message.created_at,
     }
+    if message.calls:
+        told["calls"] = [asdict(call) for call in message.calls]
+    if message.role is Role.TOOL:
+        told["state"] = message.state
     if message.role is Role.ASSISTANT:
         marks = message.marks
         told |= {
@@ -265,7 +275,7 @@ def _own_tree_in(told: object) -> tuple[Tree, int]:
         title if isinstance(title, str) else "",
         _when(told.get("updated_at")),
         pinned=told.get("pinned") is True,
-        setup=replace(setup, seen_after=ids.get(setup.seen_after)),
+        setup=replace(setup, seen_after=ids.get(setup.seen_after), tools=()),
     )
     leaf = ids.get(graph.kept(key_of(told.get("leaf"))), len(messages) or None)
     named = folder if isinstance(folder, str) else ""
@@ -278,7 +288,7 @@ def _message_in(entry: object) -> StoredMessage | None:
     if not isinstance(entry, Mapping):
         return None
     number, role, text = entry.get("id"), entry.get("role"), entry.get("text")
-    if type(number) is not int or role not in (Role.USER, Role.ASSISTANT):
+    if type(number) is not int or role not in (Role.USER, Role.ASSISTANT, Role.TOOL):
         return None
     if not isinstance(text, str) or len(text) > LONGEST_TEXT:
         return None
@@ -287,9 +297,17 @@ def _message_in(entry: object) -> StoredMessage | None:
     )
     if role == Role.USER:
         return message
+    state = _STATES.get(_words(entry.get("state")), AnswerState.COMPLETE)
+    message = replace(message, calls=unpack_calls(json.dumps(entry.get("calls"))))
+    if role == Role.TOOL:
+        if len(message.calls) != 1:
+            return None
+        # What a file brings along is never asked to be run.
+        waits = state is AnswerState.INTERRUPTED
+        return replace(message, state=AnswerState.STOPPED if waits else state)
     return replace(
         message,
-        state=_STATES.get(_words(entry.get("state")), AnswerState.COMPLETE),
+        state=state,
         model=_words(entry.get("model")),
         signature=_words(entry.get("signature")),
         sampling=unpack_sampling(json.dumps(entry.get("sampling"))),

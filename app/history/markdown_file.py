@@ -20,12 +20,13 @@ from app.history.trees import Tree
 from engine.language import tr
 from engine.model.text.code_fence import FENCE, closes
 from engine.model.text.thinking import AnswerPart, pieces_of
-from engine.request import Role
+from engine.request import Role, ToolCall
 
 _WORD, _SYSTEM = "duotail", "system"
 _TIME = "%Y-%m-%d %H:%M"
-_FIRST_MARK = re.compile(rf"\n<!-- ({_WORD}(?:-\d+)?) (?:system|user|assistant) -->\n")
+_FIRST_MARK = re.compile(rf"\n<!-- ({_WORD}(?:-\d+)?) (?:system|user|assistant|tool) -->\n")
 _HEADING = re.compile(r"## (.*), (\d{4}-\d\d-\d\d \d\d:\d\d)")
+_TICKS = re.compile(r"`{3,}")
 _PROMPT = re.compile(r"\n\*\*[^\n]+\*\*\n\n")
 
 
@@ -84,12 +85,37 @@ def _section(message: StoredMessage) -> _Section:
         who = " ".join(message.model.split()) or tr("Assistant")
         said = "".join(each.text for each in pieces_of(text) if each.part is AnswerPart.SAID)
         text = text if said == text else said.strip()
+    elif message.role is Role.TOOL:
+        who = " ".join("".join(call.name for call in message.calls).split())
+        text = _with_arguments(message)
     when = datetime.fromtimestamp(message.created_at).astimezone().strftime(_TIME)
     return _Section(message.role, f"## {who}, {when}", text)
 
 
+def _with_arguments(message: StoredMessage) -> str:
+    """Return the result of a call behind its arguments, each in a fence that it cannot close."""
+    parts = [(call.arguments, "json") for call in message.calls] + [(message.text, "")]
+    runs = [run for text, _ in parts for run in _TICKS.findall(text)]
+    fence = "`" * max([3, *(len(run) + 1 for run in runs)])
+    return "\n\n".join(f"{fence}{kind}\n{text}\n{fence}" for text, kind in parts if text)
+
+
+def _call_in(name: str, text: str) -> tuple[tuple[ToolCall, ...], str]:
+    """Return the call in a tool's section, and its result."""
+    fence, _, _ = text.partition("json\n")
+    match = re.fullmatch(
+        rf"{re.escape(fence)}json\n(.*?)\n{re.escape(fence)}(?:\n\n{re.escape(fence)}\n(.*)\n"
+        rf"{re.escape(fence)})?",
+        text,
+        re.DOTALL,
+    )
+    if match is None or not fence:
+        return (ToolCall("", name),), text
+    return (ToolCall("", name, match[1]),), match[2] or ""
+
+
 def _marked(rest: str, word: str) -> Iterator[_Section]:
-    _, *pieces = re.split(rf"\n<!-- {word} (system|user|assistant) -->\n", rest)
+    _, *pieces = re.split(rf"\n<!-- {word} (system|user|assistant|tool) -->\n", rest)
     for role, piece in zip(pieces[::2], pieces[1::2], strict=True):
         heading, _, text = piece.partition("\n\n")
         yield _Section(role, heading, text.removesuffix("\n"))
@@ -133,11 +159,16 @@ def _message(number: int, section: _Section) -> StoredMessage:
     except (ValueError, OSError, OverflowError):
         created_at = 0.0
     answer = section.role == Role.ASSISTANT
+    calls: tuple[ToolCall, ...] = ()
+    text = section.text
+    if section.role == Role.TOOL:
+        calls, text = _call_in(name, section.text)
     return StoredMessage(
         number,
         Role(section.role),
-        section.text,
+        text,
         model=name if answer and name != tr("Assistant") else "",
         parent_id=number - 1 or None,
         created_at=created_at or time.time(),
+        calls=calls,
     )

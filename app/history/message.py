@@ -6,10 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from app.history.columns import unpack_ids, unpack_marks, unpack_sampling, unpack_stats
+from app.history.columns import (
+    unpack_calls,
+    unpack_ids,
+    unpack_marks,
+    unpack_sampling,
+    unpack_stats,
+)
 from app.history.records import AnswerState, TokenMarks
 from engine.events import AnswerStats
-from engine.request import Role, SamplingParams
+from engine.request import Role, SamplingParams, ToolCall
 
 _GREEDY = SamplingParams()
 
@@ -21,6 +27,9 @@ class StoredMessage:
     `token_ids` are the model's own ids, None for users' messages and where only the text is known.
     A user's message is always COMPLETE; `sampling`, `model`, `signature` and `marks` say how an
     answer was made and are empty otherwise.
+
+    A tool's message is the result of the one call in its `calls`. It is INTERRUPTED until the call
+    is allowed, STOPPED from then on, or where it was declined, and COMPLETE or FAILED at its end.
     """
 
     id: int
@@ -43,6 +52,8 @@ class StoredMessage:
     """Seconds since the epoch."""
     varied: bool = False
     """True of an answer drawn unlike the setup says, which would have given the same text again."""
+    calls: tuple[ToolCall, ...] = ()
+    """The calls of tools that an answer asks for; of a tool's message the call that it answers."""
     _row: tuple[Any, ...] = field(default=(), init=False, repr=False, compare=False)
 
     if not TYPE_CHECKING:  # to a type checker, all fields are simply there
@@ -77,6 +88,7 @@ _COLUMNS: dict[str, Callable[[Any], object]] = {
     "parent_id": _as_it_is,
     "created_at": _as_it_is,
     "varied": bool,
+    "calls": unpack_calls,
 }
 MESSAGE_COLUMNS = ", ".join(_COLUMNS)
 ID, ROLE, TEXT, STATE, TOKEN_IDS, MARKS = range(6)

@@ -53,10 +53,12 @@ class ChatSetup:
     """Messages up to this one are left out to make room: the model does not see them."""
     instructions: bool = True
     """True if the user's custom instructions come before the system prompt."""
+    tools: tuple[str, ...] = ()
+    """Keys of the tools that answers may call; see `app.tools.toolbox`."""
 
     def of_preset(self) -> ChatSetup:
         """Return what a preset can set, without what belongs to the conversation alone."""
-        return replace(self, preset="", seen_after=None, instructions=True)
+        return replace(self, preset="", seen_after=None, instructions=True, tools=())
 
     def with_instructions(self, text: str) -> ChatSetup:
         """Return the setup as it is sent: with the user's `text` before the system prompt.

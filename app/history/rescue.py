@@ -26,7 +26,7 @@ _CONVERSATION = (
 _MESSAGE = (
     *("id", "conversation_id", "parent_id", "role", "text", "token_ids", "state", "stats", "model"),
     *("seed", "temperature", "signature", "created_at", "indexed", "sampling", "marks"),
-    *("deleted_by", "deleted_at", "varied", "verdict"),
+    *("deleted_by", "deleted_at", "varied", "verdict", "calls"),
 )
 
 _HIGHEST_ID = 1 << 40

@@ -140,7 +140,13 @@ _V6: Migration = (
     "ALTER TABLE message ADD COLUMN verdict TEXT",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_V1, _V2, _V3, _V4, _V5, _V6)
+_V7: Migration = (
+    # Calls of tools, as `app.history.columns` packs them: those that an answer asks for, or the one
+    # that a tool's message answers.
+    "ALTER TABLE message ADD COLUMN calls TEXT",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_V1, _V2, _V3, _V4, _V5, _V6, _V7)
 
 PROBES = (
     """
@@ -149,7 +155,8 @@ PROBES = (
     """,
     """
     SELECT id, conversation_id, parent_id, role, text, token_ids, state, stats, model, sampling,
-        signature, marks, created_at, deleted_by, deleted_at, varied, verdict FROM message LIMIT 0
+        signature, marks, created_at, deleted_by, deleted_at, varied, verdict, calls FROM message
+    LIMIT 0
     """,
     "SELECT id, message_id, text, token_ids, marks FROM answer_piece LIMIT 0",
     "SELECT id, name FROM folder LIMIT 0",

@@ -12,6 +12,7 @@ from app.history.answers import Answers
 from app.history.branches import Branches
 from app.history.columns import (
     clean_text,
+    pack_calls,
     pack_ids,
     pack_sampling,
     pack_setup,
@@ -148,8 +149,8 @@ class Trees:
         answer = message.role is Role.ASSISTANT
         message_id = self._file.insert(
             "INSERT INTO message(conversation_id, parent_id, role, text, state, model, signature,"
-            " token_ids, marks, stats, sampling, created_at, varied)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " token_ids, marks, stats, sampling, created_at, varied, calls)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(conversation_id, parent_id, message.role, text, message.state),
                 *(clean_text(message.model), clean_text(message.signature)),
@@ -159,6 +160,7 @@ class Trees:
                 pack_sampling(message.sampling) if answer else None,
                 message.created_at,
                 message.varied,
+                pack_calls(message.calls),
             ),
         )
         self._file.to_index(message_id)

@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QMimeData, Qt
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QListWidget, QListWidgetItem, QWidget
 
+from app.session.attachments import holds_weights
 from app.signals import TypedSignal
 from app.theme.theme import ui_font
 from app.widgets.boxes import vbox
@@ -77,8 +78,8 @@ def dropped_model(dragged: QMimeData) -> Path | None:
     if len(paths) != 1:
         return None
     path = paths[0]
-    if path.is_dir():
-        return path
+    if path.is_dir():  # any other one holds files to attach
+        return path if holds_weights(path) else None
     if path.suffix.lower() not in _WEIGHTS:
         return None
     return path.parent if path.suffix.lower() == ".safetensors" else path

@@ -52,6 +52,9 @@ class GainView(PaintedView):
             # What is measured takes the CPU: no comparison is shown meanwhile.
             verdict = None if without.status.measuring_done is not None else verdict
         self.gain = gain_of(sight.tally, sight.timeline.shares, verdict, sight.mode, note)
+        if sight.tally is None and sight.whose.at is not None:
+            why = tr("This answer was edited or imported, or its rounds were not kept.")
+            self.gain = Gain(tr("Not measured"), why=why)
         super().refresh()
 
     def describe(self) -> str:
@@ -88,7 +91,7 @@ class GainView(PaintedView):
 
     def _texts(self, room: float) -> float:
         wrapped = sum(_height(text, font, room) + 4 for text, font, _ in self._parts())
-        whose = self.small_metrics.height() + 2 if self.sight.whose.words else 0
+        whose = (self.small_metrics.height() + 2) * len(self.sight.whose.lines)
         return whose + _height(self.gain.figure, self.headline, room) + 4 + wrapped
 
     def paint(self, painter: QPainter) -> None:
@@ -117,12 +120,12 @@ class GainView(PaintedView):
 
     def _paint_head(self, painter: QPainter, width: float) -> float:
         """Draw whose answer it is and the headline; return where they end."""
-        tokens, top, whose = current(), 0.0, self.sight.whose.words
-        if whose:
-            painter.setFont(self.small)
-            painter.setPen(QColor(tokens.muted))
-            line = QRectF(0, 0, width, self.small_metrics.height())
-            elided = self.small_metrics.elidedText(whose, Qt.TextElideMode.ElideMiddle, width)
+        tokens, top = current(), 0.0
+        painter.setFont(self.small)
+        painter.setPen(QColor(tokens.muted))
+        for text in self.sight.whose.lines:
+            line = QRectF(0, top, width, self.small_metrics.height())
+            elided = self.small_metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, width)
             painter.drawText(line, _LEFT, elided)
             top = line.bottom() + 2
         painter.setFont(self.headline)

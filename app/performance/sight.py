@@ -46,12 +46,18 @@ class Whose:
     at: float | None = None
 
     @property
-    def words(self) -> str:
-        """Return whose answer it is in one line; empty where nothing is known."""
+    def lines(self) -> list[str]:
+        """Return what it answers, and where it comes from, as far as that is known."""
         question = " ".join(self.question.split())
         said = tr("Answer to “{question}”").format(question=question) if question else ""
         when = "" if self.at is None else _day(self.at)
-        return " · ".join(each for each in (said, self.model, when) if each)
+        origin = " · ".join(each for each in (self.model, when) if each)
+        return [each for each in (said, origin) if each]
+
+    @property
+    def words(self) -> str:
+        """Return whose answer it is; empty where nothing is known."""
+        return " · ".join(self.lines)
 
 
 def _day(at: float) -> str:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from math import sqrt
 from statistics import median
 
-from engine.events import RoundFinished
+from engine.events import BUSY_CPU, RoundFinished
 
 FEWEST = 64
 """Tokens of an answer below which nothing is said about its speed."""
@@ -20,9 +20,8 @@ _LEAST_SPREAD = 0.02
 """Relative uncertainty that every measured speed has."""
 _PAYS = 1.05
 """Speed relative to that without a draft from which on drafting is said to help."""
-BUSY, HELD = 20.0, 50.0
-"""Percent of the CPU in other programs' hands from which on they are the cause of a speed, and from
-which on it says nothing about the draft."""
+_HELD = 50.0
+"""Percent of the CPU in other programs' hands from which on a speed says nothing of the draft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class SpeedVerdict:
     def outcome(self) -> Outcome:
         """Faster or slower only where the two ranges do not overlap."""
         ratio, plain = self.ratio, self.plain
-        held = self.others_cpu is not None and self.others_cpu >= HELD
+        held = self.others_cpu is not None and self.others_cpu >= _HELD
         if ratio is None or plain is None or held:
             return Outcome.UNKNOWN
         if self.speed.low > plain.high and ratio >= _PAYS:
@@ -88,7 +87,7 @@ class SpeedVerdict:
     @property
     def disturbed(self) -> bool:
         """True if other programs held much of the CPU."""
-        return self.others_cpu is not None and self.others_cpu >= BUSY
+        return self.others_cpu is not None and self.others_cpu >= BUSY_CPU
 
     @property
     def packed(self) -> str:

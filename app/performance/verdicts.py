@@ -13,7 +13,7 @@ from app.engine_link.status import is_aside
 from app.performance.verdict import AnswerPace, SpeedRange, SpeedVerdict
 from app.session.session import ChatSession
 from engine.commands import Load
-from engine.events import DeviceSample, Finished, FinishReason, RoundFinished
+from engine.events import Finished, FinishReason, RoundFinished
 
 _MINUTES_S = 600.0
 """A speed without the draft says something about answers that ended so many seconds from it."""
@@ -50,19 +50,6 @@ class _Circumstances:
         return self.setting == other.setting and near and alike and recent
 
 
-@dataclass(slots=True)
-class _Account:
-    """One request under way."""
-
-    pace: AnswerPace
-    others: float = 0.0
-    samples: int = 0
-
-    @property
-    def others_cpu(self) -> float | None:
-        return self.others / self.samples if self.samples else None
-
-
 class Verdicts(QObject):
     """Compares each answer with the same model without its draft.
 
@@ -93,7 +80,7 @@ class Verdicts(QObject):
         super().__init__(parent)
         self._bridge, self._session = bridge, session
         self._into, self._keep, self._now = into, keep, now
-        self._accounts: dict[str, _Account] = {}
+        self._paces: dict[str, AnswerPace] = {}
         self._messages: dict[str, int] = {}
         self._plain: list[tuple[_Circumstances, SpeedRange]] = []
         self._open: tuple[str, _Circumstances] | None = None
@@ -101,14 +88,13 @@ class Verdicts(QObject):
         session.began.connect(self._began)
         bridge.subscribe(RoundFinished, self._round)
         bridge.subscribe(Finished, self._finished)
-        bridge.subscribe_newest(DeviceSample, self._sampled)
 
     def lacks_plain(self, request_id: str) -> bool:
         """Return whether a measurement without the draft would complete this answer's verdict."""
         return self._open is not None and self._open[0] == request_id
 
     def _began(self, request_id: str, message_id: int) -> None:
-        self._accounts.clear()
+        self._paces.clear()
         self._open = None
         begun = any(each.id == message_id and each.text for each in self._session.messages)
         if begun:  # its beginning was written at another time
@@ -117,24 +103,13 @@ class Verdicts(QObject):
             self._messages = {request_id: message_id}
 
     def _round(self, done: RoundFinished) -> None:
-        account = self._accounts.get(done.request_id)
-        if account is None:
-            account = self._accounts[done.request_id] = _Account(AnswerPace())
-        account.pace.add(done)
-
-    def _sampled(self, sample: DeviceSample) -> None:
-        ours, system = sample.cpu_percent, sample.system_cpu_percent
-        if ours is None or system is None:
-            return
-        for account in self._accounts.values():
-            account.others += max(system - ours, 0.0)
-            account.samples += 1
+        self._paces.setdefault(done.request_id, AnswerPace()).add(done)
 
     def _finished(self, event: Finished) -> None:
-        account, load = self._accounts.pop(event.request_id, None), self._bridge.status.loaded
-        if account is None or load is None or event.reason is FinishReason.ERROR:
+        pace, load = self._paces.pop(event.request_id, None), self._bridge.status.loaded
+        if pace is None or load is None or event.reason is FinishReason.ERROR:
             return
-        pace, others = account.pace, account.others_cpu
+        others = event.stats.others_cpu
         here = _Circumstances(self._setting(load), pace.context, others, self._now())
         own = pace.plain
         if own is not None:

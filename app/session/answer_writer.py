@@ -16,7 +16,7 @@ from app.signals import TypedSignal
 from engine.commands import Generate, Stop
 from engine.events import Failed, Finished, FinishReason, RoundFinished, TextDelta
 from engine.language import sentences
-from engine.request import ChatRequest
+from engine.request import ChatRequest, ToolCall, ToolChoice
 
 _STORE_EVERY_MS = 100
 """Time between two writes, the most that a kill loses. A write blocks the window for 0.3 ms."""
@@ -86,7 +86,7 @@ class AnswerWriter(QObject):
         self, conversation: Conversation, base: StoredMessage, request: ChatRequest
     ) -> LiveAnswer:
         """Have the engine write `base`, or go on with it."""
-        self.live = live = LiveAnswer(request.id, conversation, base)
+        self.live = live = LiveAnswer(request.id, conversation, base, request.tools)
         self._saved = 0
         self._saver.start()
         self._bridge.submit(Generate(request))
@@ -160,6 +160,7 @@ class AnswerWriter(QObject):
             stats=message.stats,
             signature=message.signature,
             marks=message.marks,
+            calls=message.calls,
         )
         self.keeper.keep(message.id, live.recording)
 
@@ -173,13 +174,24 @@ def _ended(live: LiveAnswer, event: Finished, failure: str) -> StoredMessage:
     state = _STATES.get(event.reason, AnswerState.COMPLETE)
     if state is AnswerState.FAILED and base.text and not event.text:
         state = base.state  # going on failed, the answer itself did not
+    text = base.text + event.text
     return replace(
         base,
-        text=base.text + event.text,
+        text=text,
         token_ids=ids,
         state=state,
         failure=failure,
         stats=event.stats if event.stats.committed else base.stats,
         signature=event.signature,
         marks=live.marks,
+        calls=_calls(text, live.tools) if state is AnswerState.COMPLETE else (),
     )
+
+
+def _calls(text: str, tools: ToolChoice) -> tuple[ToolCall, ...]:
+    """Return the calls of tools that an answer asks for."""
+    if not tools.tools:
+        return ()
+    from app.session.calls import calls_in  # most answers call nothing
+
+    return calls_in(text, tools)

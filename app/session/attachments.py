@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 from collections.abc import Callable, Sequence
@@ -17,12 +16,9 @@ from engine.language.units import file_size
 
 MOST_BYTES = 2 * 2**20
 """More than the context of any model that runs on a PC."""
-_MODELS = {".gguf", ".safetensors", ".ggml", ".pth", ".pt", ".onnx"}
+MODELS = {".gguf", ".safetensors", ".ggml", ".pth", ".pt", ".onnx"}
 _DOCUMENTS = {".pdf", ".docx"}
-_PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic", ".avif"}
-_NOT_READ = {"node_modules", "__pycache__", "venv", "build", "dist", "target"}
-MOST_FILES = 50
-"""Most files that are taken of a folder: more would be a wall of chips."""
+PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic", ".avif"}
 _OPENING = re.compile(r"`([^`\n]+)`:\n(`{3,})[^\n`]*\n")
 
 
@@ -41,6 +37,8 @@ class Attachment:
     """The file, where it may be read again in another encoding."""
     encoding: str = ""
     """The encoding, of `ENCODINGS`, that was guessed or chosen; empty where the file says it."""
+    taken: str = ""
+    """The end of the name that tells how many passages go along; empty where the file is whole."""
 
 
 def is_document(path: Path) -> bool:
@@ -67,7 +65,7 @@ def read_attachment(
         about = path.stat()
         if stat.S_ISDIR(about.st_mode):
             raise _folder(path)
-        if path.suffix.lower() in _MODELS:
+        if path.suffix.lower() in MODELS:
             raise _model(name)
         if not stat.S_ISREG(about.st_mode):
             raise _no_text(name)
@@ -94,7 +92,7 @@ def read_attachment(
 def model_among(paths: Sequence[Path]) -> Path | None:
     """The model among files that were given: a GGUF file, or a folder with weights."""
     for path in paths:
-        if path.suffix.lower() == ".gguf" or (path.is_dir() and _holds_weights(path)):
+        if path.suffix.lower() == ".gguf" or (path.is_dir() and holds_weights(path)):
             return path
     return None
 
@@ -197,7 +195,7 @@ def _with_newlines(text: str) -> str:
 
 
 def _folder(path: Path) -> UserFixable:
-    if _holds_weights(path):
+    if holds_weights(path):
         return _model(path.name)
     return UserFixable(
         tr("\u201c{name}\u201d is a folder.").format(name=path.name),
@@ -205,7 +203,8 @@ def _folder(path: Path) -> UserFixable:
     )
 
 
-def _holds_weights(folder: Path) -> bool:
+def holds_weights(folder: Path) -> bool:
+    """Return whether a model may be in a folder."""
     try:
         return any(folder.glob("*.safetensors")) or any(folder.glob("*.gguf"))
     except OSError:
@@ -219,26 +218,8 @@ def _model(name: str) -> UserFixable:
     )
 
 
-def folder_files(folder: Path) -> list[Path]:
-    """Return the files in a folder and below it that may hold text, in order.
-
-    What is hidden is left out, and what programs put there: packages and caches. No more than
-    `MOST_FILES` are returned, plus one where there are more.
-    """
-    found: list[Path] = []
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(each for each in folders if each[0] != "." and each not in _NOT_READ)
-        for name in sorted(names):
-            path = Path(place) / name
-            if name[0] != "." and path.suffix.lower() not in {*_MODELS, *_PICTURES}:
-                found.append(path)
-            if len(found) > MOST_FILES:
-                return found
-    return found
-
-
 def _no_text(name: str) -> UserFixable:
-    if Path(name).suffix.lower() in _PICTURES:
+    if Path(name).suffix.lower() in PICTURES:
         return UserFixable(
             tr("“{name}” is a picture, and the models that Duotail runs see text only.").format(
                 name=name

@@ -12,6 +12,7 @@ from app.history import Conversation, StoredMessage, TokenMarks
 from app.history.rounds import RoundRecording
 from app.signals import TypedSignal
 from engine.events import RoundFinished, TextDelta, TokenSpan
+from engine.request import NO_TOOLS, ToolChoice
 
 
 class LiveAnswer(QObject):
@@ -23,9 +24,17 @@ class LiveAnswer(QObject):
     ended = TypedSignal[StoredMessage]()
     """The message it has become; before it is stored."""
 
-    def __init__(self, request_id: str, conversation: Conversation, base: StoredMessage) -> None:
+    def __init__(
+        self,
+        request_id: str,
+        conversation: Conversation,
+        base: StoredMessage,
+        tools: ToolChoice = NO_TOOLS,
+    ) -> None:
         super().__init__()
         self.request_id, self.conversation, self.base = request_id, conversation, base
+        self.tools = tools
+        """The tools that it may call."""
         self.pieces: list[TextDelta] = []
         self.spans: list[TokenSpan] = []
         self._rounds: list[RoundFinished] = []

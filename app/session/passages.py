@@ -1,4 +1,4 @@
-"""The passages of a long text that matter to a question, ranked by BM25. No model is needed."""
+"""The passages of long texts that matter to a question, ranked by BM25. No model is needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from app.session.attachments import Attachment
+from engine.language import number, tr
 
 LENGTH = 700
 """Characters of a passage, about."""
@@ -105,3 +108,30 @@ def _scores(passages: Sequence[Sequence[str]], asked: Sequence[str]) -> list[flo
                 longer = 1 - _B + _B * len(passages[place]) / average
                 scores[place] += rare * often * (_K1 + 1) / (often + _K1 * longer)
     return scores
+
+
+def parts_of(files: Sequence[Attachment], question: str, letters: int) -> list[Attachment]:
+    """Return files with only the passages that matter, together in so many letters."""
+    most = _fair_share([len(each.text) for each in files], letters)
+    made: list[Attachment] = []
+    for each in files:
+        if len(each.text) <= most:
+            made.append(each)
+            continue
+        found = extract(each.text, question, most)
+        words = tr("({taken} of {all} passages)")
+        taken = " " + words.format(taken=number(found.taken), all=number(found.passages))
+        size = len(found.text.encode("utf-8", "replace"))
+        part = replace(each, name=each.name + taken, taken=taken, text=found.text, size=size)
+        made.append(replace(part, path="", encoding=""))
+    return made
+
+
+def _fair_share(sizes: Sequence[int], room: int) -> int:
+    """Return how much of each may go along: what is small goes whole, the rest shares alike."""
+    for place, size in enumerate(sorted(sizes)):
+        share = room // (len(sizes) - place)
+        if size > share:
+            return share
+        room -= size
+    return max(sizes, default=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +36,7 @@ from engine.errors import UserFixable
 from engine.events import Failed, FailureKind
 from engine.language import tr, tr_count
 from engine.model.bundled import is_starter
-from engine.request import Role, SamplingParams
+from engine.request import Role, SamplingParams, ToolChoice
 
 
 class ChatSession(QObject):
@@ -64,6 +65,10 @@ class ChatSession(QObject):
     """A sentence on what was deleted, and the token for `undelete`."""
     undeleted = TypedSignal[Deletion | UndoToken]()
     """The messages that `deleted` told of are there again."""
+    stopping = Signal()
+    """Whatever is done for an answer shall end."""
+    result_changed = TypedSignal[StoredMessage]()
+    """A call of a tool has come further."""
     ending = Signal()
     """The window closes: what is unsent must be kept now."""
 
@@ -79,6 +84,10 @@ class ChatSession(QObject):
         self._bridge = bridge
         self.drafting = True
         """True if the next answers are drafted for."""
+        self.offers: Callable[[], ToolChoice] = ToolChoice
+        """Returns the tools that answers of the conversation on show may call."""
+        self.calling = False
+        """True while a tool runs that an answer has called; an answer follows it."""
         self.conversations = ConversationList(store, self)
         self._failure: Notice | None = None
         """The failure of the last answer."""
@@ -117,6 +126,11 @@ class ChatSession(QObject):
     def live(self) -> LiveAnswer | None:
         """The answer being written, in whichever conversation."""
         return self.writer.live
+
+    @property
+    def busy(self) -> bool:
+        """True while an answer is written, or a tool runs for one."""
+        return self.live is not None or self.calling
 
     @property
     def shows_live(self) -> bool:
@@ -190,7 +204,7 @@ class ChatSession(QObject):
 
     def send(self, text: str) -> bool:
         """Send a message; whether it was taken."""
-        if not text.strip() or self.live is not None:
+        if not text.strip() or self.busy:
             return False
         clicked_at = time.perf_counter()
         taken = False
@@ -251,8 +265,25 @@ class ChatSession(QObject):
     # -- answers ---------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Stop the answer being written."""
+        """Stop the answer being written, and the tool that runs for it."""
+        self.stopping.emit()
         self.writer.stop()
+
+    # -- tools -----------------------------------------------------------------------------
+
+    def set_calling(self, *, calling: bool) -> None:
+        """A tool begins to run for an answer, or has ended."""
+        if calling is not self.calling:
+            self.calling = calling
+            self.changed.emit()
+
+    def answer_results(self) -> None:
+        """Have the model go on with the results that end the branch."""
+        conversation = self.current
+        if conversation is None or self.live is not None or self._lacks_model():
+            return
+        with reporting():
+            self._answer(conversation, time.perf_counter())
 
     @property
     def can_continue(self) -> bool:
@@ -329,7 +360,7 @@ class ChatSession(QObject):
             return
         clicked_at = time.perf_counter()
         with reporting():
-            if self.messages[index].role is Role.USER:
+            if self.messages[index].role is not Role.ASSISTANT:
                 index += 1
             sampling = None
             if index < len(self.messages):
@@ -389,7 +420,9 @@ class ChatSession(QObject):
         clicked_at: float,
     ) -> None:
         request_id = self.writer.next_id(base)
-        request = chat_request(request_id, self.messages, self.sent_setup, sampling, clicked_at)
+        request = chat_request(
+            request_id, self.messages, self.sent_setup, sampling, clicked_at, self.offers()
+        )
         request = replace(
             request,
             drafting=self.drafting,
@@ -448,10 +481,10 @@ class ChatSession(QObject):
 
     def _is_busy(self) -> bool:
         """One answer is written at a time; says so while there is one."""
-        if self.live is not None:
+        if self.busy:
             remedy = tr("Stop it, or wait until it is finished.")
             report(UserFixable(tr("An answer is being written."), remedy))
-        return self.live is not None
+        return self.busy
 
     def _lacks_model(self) -> bool:
         """An answer needs a model; says so where there is none, and changes nothing."""

@@ -9,7 +9,9 @@ from app.history import AnswerState, ChatSetup, StoredMessage
 from app.settings.presets import BALANCED
 from engine.request import SamplingParams
 
-_ASKED = attrgetter("system_prompt", "thinking", "thought_tokens", "max_tokens", "seen_after")
+_ASKED = attrgetter(
+    "system_prompt", "thinking", "thought_tokens", "max_tokens", "seen_after", "tools"
+)
 _AGAINST_LOOPS = 1.1
 """Repetition penalty with which the starter model gets into no loop in 20 open questions. As a
 default it would be too much: what a text has to repeat, such as code, suffers."""

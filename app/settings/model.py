@@ -49,6 +49,7 @@ class SettingsSection(StrEnum):
     APPEARANCE = later("Appearance")
     CHAT = later("Chat")
     MODELS = later("Models")
+    TOOLS = later("Tools")
     SERVER = later("Server")
     PRIVACY = later("Data and privacy")
 

@@ -23,6 +23,7 @@ _ICONS = {
     SettingsSection.APPEARANCE: "contrast",
     SettingsSection.CHAT: "pencil",
     SettingsSection.MODELS: "import",
+    SettingsSection.TOOLS: "tool",
     SettingsSection.SERVER: "server",
     SettingsSection.PRIVACY: "lock",
 }
@@ -73,7 +74,7 @@ class SettingsPage(QWidget):
         section: SettingsSection,
         widget: QWidget,
         rows: list[LabelledRow],
-        behind: str,
+        behind: str = "",
     ) -> None:
         """Show more in a section.
 
@@ -81,9 +82,9 @@ class SettingsPage(QWidget):
             section: where.
             widget: the rows together.
             rows: found by the search like others.
-            behind: setting whose row stands before them.
+            behind: setting whose row stands before them; empty: they come last.
         """
-        self._blocks[section].take(widget, rows, self.rows[behind])
+        self._blocks[section].take(widget, rows, self.rows.get(behind))
         self._filter(self.search.text())
 
     def _arrange(self) -> None:

@@ -48,8 +48,7 @@ class WindowActions(QObject):
         return [(action.text(), action.shortcut().toString()) for action in self.all]
 
     def _rows(self) -> list[_Row]:
-        window, session = self._window, self._services.session
-        chat = window.chat
+        window, chat = self._window, self._window.chat
         return [
             _Row(tr("New chat"), "Ctrl+N", self.new_chat),
             _Row(tr("Search conversations"), "Ctrl+K", self._focus_search),
@@ -69,17 +68,7 @@ class WindowActions(QObject):
             _Row(tr("Open a draft file"), "", window.run_button.ask_file),
             _Row(tr("Open a model file"), "", window.model_button.ask_file),
             _Row(tr("Open a model folder"), "", window.model_button.ask_folder),
-            _Row(tr("Stop the answer or loading"), "Esc", self._stop),
-            _Row(tr("Regenerate the last answer"), "Ctrl+R", session.regenerate),
-            _Row(tr("Continue the last answer"), "Ctrl+Return", self._send_or_continue),
-            _Row(tr("Copy the last answer"), "Ctrl+Shift+C", self._copy_answer),
-            _Row(tr("Show the rounds of the last answer"), "Ctrl+Shift+R", self._show_rounds),
-            _Row(tr("Undo the last deletion"), "Ctrl+Z", session.undo_deletion),
-            _Row(tr("Sampling"), "Ctrl+T", chat.open_setup),
-            _Row(tr("Think before answering"), "Ctrl+Shift+K", chat.toggle_thinking),
-            _Row(tr("Attach files"), "Ctrl+O", chat.outgoing.ask_for_files),
-            _Row(tr("Edit prompts"), "", chat.prompt_menu.manage_asked.emit),
-            _Row(tr("Jump to the end"), "Ctrl+End", chat.transcript.jump_to_end),
+            *self._chat_rows(),
             _Row(tr("Show or hide the conversations"), "Ctrl+B", self.toggle_sidebar),
             _Row(tr("Show or hide the performance panel"), "Ctrl+P", self.toggle_performance),
             _Row(tr("Light, dark or same as system"), "Ctrl+Shift+L", self.next_theme),
@@ -92,6 +81,33 @@ class WindowActions(QObject):
                 )
             ),
             _Row(tr("Language"), "", self._ask_language),
+            _Row(tr("Larger text"), "Ctrl++", lambda: self._resize_texts(1)),
+            _Row(tr("Smaller text"), "Ctrl+-", lambda: self._resize_texts(-1)),
+            _Row(tr("Reset text size"), "Ctrl+0", lambda: self._resize_texts(0)),
+            _Row(tr("Settings"), "Ctrl+,", window.settings_asked.emit),
+            _Row(tr("All commands"), "Ctrl+Shift+P", self.show_palette),
+            _Row(tr("Keyboard shortcuts"), "F1", self.show_shortcuts),
+            _Row(tr("About Duotail"), "", self.show_about),
+            _Row(tr("Close Duotail"), "Ctrl+Q", window.close),
+        ]
+
+    def _chat_rows(self) -> list[_Row]:
+        """Return what is done with the chat on show."""
+        session, chat = self._services.session, self._window.chat
+        return [
+            _Row(tr("Stop the answer or loading"), "Esc", self._stop),
+            _Row(tr("Regenerate the last answer"), "Ctrl+R", session.regenerate),
+            _Row(tr("Continue the last answer"), "Ctrl+Return", self._send_or_continue),
+            _Row(tr("Copy the last answer"), "Ctrl+Shift+C", self._copy_answer),
+            _Row(tr("Show the rounds of the last answer"), "Ctrl+Shift+R", self._show_rounds),
+            _Row(tr("Undo the last deletion"), "Ctrl+Z", session.undo_deletion),
+            _Row(tr("Sampling"), "Ctrl+T", chat.open_setup),
+            _Row(tr("Think before answering"), "Ctrl+Shift+K", chat.toggle_thinking),
+            _Row(tr("Tools of this chat"), "Ctrl+Shift+U", chat.open_tools),
+            _Row(tr("Go to the tool that waits"), "Ctrl+J", chat.show_waiting_call),
+            _Row(tr("Attach files"), "Ctrl+O", chat.outgoing.ask_for_files),
+            _Row(tr("Edit prompts"), "", chat.prompt_menu.manage_asked.emit),
+            _Row(tr("Jump to the end"), "Ctrl+End", chat.transcript.jump_to_end),
             _Row(tr("Temperature"), "", chat.open_setup),
             _Row(tr("System prompt"), "", chat.open_setup),
             *(
@@ -103,14 +119,6 @@ class WindowActions(QObject):
                 )
             ),
             _Row(tr("Duplicate this chat"), "", session.duplicate),
-            _Row(tr("Larger text"), "Ctrl++", lambda: self._resize_texts(1)),
-            _Row(tr("Smaller text"), "Ctrl+-", lambda: self._resize_texts(-1)),
-            _Row(tr("Reset text size"), "Ctrl+0", lambda: self._resize_texts(0)),
-            _Row(tr("Settings"), "Ctrl+,", window.settings_asked.emit),
-            _Row(tr("All commands"), "Ctrl+Shift+P", self.show_palette),
-            _Row(tr("Keyboard shortcuts"), "F1", self.show_shortcuts),
-            _Row(tr("About Duotail"), "", self.show_about),
-            _Row(tr("Close Duotail"), "Ctrl+Q", window.close),
         ]
 
     def _action(self, row: _Row) -> QAction:
@@ -193,7 +201,7 @@ class WindowActions(QObject):
 
     def _stop(self) -> None:
         search, status = self._window.sidebar.search, self._services.bridge.status
-        if self._services.session.live is not None:
+        if self._services.session.busy:
             self._services.session.stop()
         elif search.text():
             search.clear()

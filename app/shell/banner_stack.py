@@ -99,7 +99,7 @@ class BannerStack(QScrollArea):
         self._layout.insertWidget(1, banner, 0, centre)
         banner.dismissed.connect(lambda: self._leave(banner))
         banner.resized.connect(self._place)
-        asks = bool(notice.actions or notice.choices or notice.details)
+        asks = bool(notice.actions or notice.choices)
         if toast or (notice.kind is NoticeKind.PROBLEM and not asks):
             timer = QTimer(banner, interval=_TOAST_MS if toast else _PROBLEM_MS)
             timer.timeout.connect(lambda: None if self.in_use else self._remove(banner))

@@ -14,6 +14,7 @@ from app.session.session import ChatSession
 from app.settings import SettingsStore
 from app.settings.model import SettingsSection
 from app.theme.theme import Theme
+from app.tools.access import ToolAccess
 from engine.errors import UserFixable
 from engine.language import tr
 
@@ -31,6 +32,7 @@ class Housekeeping(QObject):
         theme: Theme,
         session: ChatSession,
         server: ModelServer,
+        tools: ToolAccess,
         window: QWidget,
     ) -> None:
         super().__init__(window)
@@ -38,7 +40,7 @@ class Housekeeping(QObject):
         self._settings = settings
         self._theme = theme
         self._session = session
-        self._server = server
+        self._server, self._tools = server, tools
         self._window = window
         self.reports = ReportFolder(paths)
         self.restart: bool | None = None
@@ -48,6 +50,7 @@ class Housekeeping(QObject):
         """Open the settings at a section."""
         from app.settings_page.dialog import SettingsDialog
         from app.settings_page.serving import ServingPanel
+        from app.settings_page.tools import ToolsPanel
 
         dialog = SettingsDialog(self._settings, self._theme, self._paths, self._window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -56,6 +59,8 @@ class Housekeeping(QObject):
         panel.requests_asked.connect(dialog.close)
         panel.requests_asked.connect(self.show_requests)
         page.take(place, panel, panel.rows, behind="serve")
+        tools = ToolsPanel(self._tools.toolbox, page)
+        page.take(SettingsSection.TOOLS, tools, tools.rows)
         page.show_section(section)
         dialog.page.restart_asked.connect(self.start_anew)
         dialog.page.privacy.delete_conversations_asked.connect(self._delete_conversations)
@@ -65,6 +70,10 @@ class Housekeeping(QObject):
     def show_server(self) -> None:
         """Open the settings of the server."""
         self.show_settings(SettingsSection.SERVER)
+
+    def show_tools(self) -> None:
+        """Open the settings of tools."""
+        self.show_settings(SettingsSection.TOOLS)
 
     def show_requests(self) -> None:
         """Open the list of requests, beside the window."""

@@ -39,6 +39,7 @@ from app.theme.fonts import scaled
 from app.theme.icons import icon
 from app.theme.keys import with_keys
 from app.theme.theme import Theme, ThemeChoice
+from app.tools.access import ToolAccess
 from app.tuning.run_button import RunButton
 from app.tuning.run_choice import RunChoice
 from app.widgets.boxes import hbox, vbox
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
 _SIDEBAR_WIDTH = 256
 _PERFORMANCE_WIDTH = 320
+_USUAL_WIDTH = 1280
+"""Width of a window from which on the performance panel gets wider with it."""
 _WIDE = (PageName.PERFORMANCE, PageName.MODELS)
 """Pages that leave no room for the performance panel, or need none."""
 _ROOM_FOR_THREE = 980
@@ -73,6 +76,7 @@ class Services:
     """The performance panel; shown as it is."""
     pages: PageMakers
     model_server: ModelServer
+    tools: ToolAccess
 
 
 class MainWindow(QMainWindow):
@@ -96,6 +100,7 @@ class MainWindow(QMainWindow):
             services.session,
             services.models.running,
             services.settings,
+            services.tools,
             self.starter_offer,
             self,
         )
@@ -121,8 +126,9 @@ class MainWindow(QMainWindow):
             self._splitter.addWidget(area)
         self._splitter.setStretchFactor(1, 4)
         self._splitter.setStretchFactor(2, 1)  # a wide screen is not for the margins only
-        centre = settings.window_width - _SIDEBAR_WIDTH - _PERFORMANCE_WIDTH
-        self._splitter.setSizes([_SIDEBAR_WIDTH, max(centre, 300), _PERFORMANCE_WIDTH])
+        panel = _PERFORMANCE_WIDTH + max(settings.window_width - _USUAL_WIDTH, 0) // 5
+        centre = settings.window_width - _SIDEBAR_WIDTH - panel
+        self._splitter.setSizes([_SIDEBAR_WIDTH, max(centre, 300), panel])
         self.memory = MemoryStrip(self)
         self.server_indicator = ServerIndicator(services.model_server, self)
         self._stack(self._splitter, self.memory, self.server_indicator)

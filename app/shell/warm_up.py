@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 SOON = (
     "app.chat.text.message_source",
-    "app.chat.maths.formula",
+    "app.markdown.maths.formula",
     "app.chat.text.inline_writer",
     "app.chat.text.highlight",
     "app.chat.text.writer",
@@ -26,6 +26,10 @@ SOON = (
     "app.tuning.run_panel",
 )
 """Modules of the first message and of the panel of how the model runs, in pieces of some ms."""
+LATER = ("app.settings_page.rows", "app.settings_page.tools")
+"""Modules of the settings."""
+_LATER_MS = 6_000
+"""By then a model is loaded, as a rule: that is not to wait for the settings."""
 
 
 def warm_up(owner: QObject) -> None:
@@ -35,6 +39,16 @@ def warm_up(owner: QObject) -> None:
     """
     in_background(owner, _import, lambda _: None, lambda error: _log.warning("%r", error))
     _import_next(owner, iter(SOON))
+    QTimer.singleShot(_LATER_MS, owner, lambda: _import_later(owner))
+
+
+def _import_later(owner: QObject) -> None:
+    in_background(
+        owner,
+        lambda: import_module("app.settings_page.stored"),  # no widgets, and most of them
+        lambda _: _import_next(owner, iter(LATER)),
+        lambda error: _log.warning("%r", error),
+    )
 
 
 def _import_next(owner: QObject, left: Iterator[str]) -> None:
@@ -45,7 +59,7 @@ def _import_next(owner: QObject, left: Iterator[str]) -> None:
 
 
 def _import() -> None:
-    from app.chat.text.dialect import blocks_only, parser
+    from app.markdown.dialect import blocks_only, parser
 
     parser()
     blocks_only()

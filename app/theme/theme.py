@@ -12,6 +12,16 @@ from PySide6.QtWidgets import QApplication
 from app.theme.style import style_sheet
 from app.theme.tokens import DARK, LIGHT, Tokens, high_contrast
 
+FORMULA_FAMILIES = (
+    "STIX Two Math",
+    "Cambria Math",
+    "Latin Modern Math",
+    "STIX Two Text",
+    "DejaVu Math TeX Gyre",
+    "DejaVu Serif",
+    "serif",
+)
+"""Families that formulas are set in, the best first."""
 _UI_FAMILIES = [
     "Inter",
     "Segoe UI Variable Text",

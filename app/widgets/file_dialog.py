@@ -91,7 +91,7 @@ def ask_for_files(
     """Let the user choose several files; see `ask_for_path`."""
     dialog = file_dialog(parent, title)
     dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
-    dialog.setNameFilters(filters)
+    dialog.setNameFilters(filters or [tr("All files (*)")])
     dialog.filesSelected.connect(lambda names: chosen([Path(name) for name in names]))
     dialog.open()
 

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QAbstractSpinBox, QDoubleSpinBox, QSpinBox, QWidget
 
 _PAD = 7
+if TYPE_CHECKING:
+    _Beside = QAbstractSpinBox
+else:  # Qt allows for one base of its own
+    _Beside = object
 
 
-class WholeBox(QSpinBox):
-    """A whole number. The wheel scrolls the page unless the field is in use."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        _as_field(self)
-
-    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
-        """Turn the number only where the keyboard is."""
-        if self.hasFocus():
-            super().wheelEvent(event)
-        else:
-            event.ignore()
-
-
-class RealBox(QDoubleSpinBox):
-    """A number with two decimals. The wheel scrolls the page unless the field is in use."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        _as_field(self)
+class _Calm(_Beside):
+    """The wheel scrolls the page unless the field is in use."""
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
         """Turn the number only where the keyboard is."""
@@ -37,6 +24,22 @@ class RealBox(QDoubleSpinBox):
             super().wheelEvent(event)
         else:
             event.ignore()
+
+
+class WholeBox(_Calm, QSpinBox):
+    """A whole number."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        _as_field(self)
+
+
+class RealBox(_Calm, QDoubleSpinBox):
+    """A number with two decimals."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        _as_field(self)
 
 
 def _as_field(box: QAbstractSpinBox) -> None:

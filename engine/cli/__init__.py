@@ -13,7 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine import language
-from engine.cli import bench, chat, hardware, hub, models, plan, pytorch, serve, train_draft
+from engine.cli import (
+    bench,
+    chat,
+    completion,
+    hardware,
+    models_command,
+    plan,
+    pytorch,
+    serve,
+    train_draft,
+)
 from engine.cli.exit_code import ExitCode, report
 from engine.errors import Absent, UserFixable
 from engine.language import tr
@@ -27,11 +37,13 @@ def main(argv: Sequence[str], data: Path | None = None) -> int:
         data: folder of the user's data; None: the usual one.
     """
     language.use(language.of_environment(os.environ))
-    arguments = command_parser().parse_args(hub.joined(list(argv)), argparse.Namespace(data=data))
+    known = argparse.Namespace(data=data, json=False)
     try:
+        arguments = command_parser().parse_args(models_command.completed(list(argv)), known)
         code: ExitCode = arguments.run(arguments)
+        sys.stdout.flush()
     except UserFixable as error:
-        report(error, as_json=arguments.json)
+        report(error, as_json=known.json)
         return ExitCode.ABSENT if isinstance(error, Absent) else ExitCode.BAD_INPUT
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
@@ -53,6 +65,7 @@ def command_parser() -> argparse.ArgumentParser:
         ),
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (chat, serve, bench, plan, hardware, models, hub, train_draft, pytorch):
+    for module in (chat, serve, bench, plan, hardware, models_command, train_draft, pytorch):
         module.add_parser(commands)
+    completion.add_parser(commands, command_parser)
     return parser

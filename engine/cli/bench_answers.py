@@ -25,7 +25,7 @@ from engine.cli.options import (
 from engine.cli.output import or_dash, show, show_progress, table
 from engine.commands import DraftChoice, Load
 from engine.errors import UserFixable
-from engine.hub.local import resolve_model
+from engine.hub.shelf.names import model_named
 from engine.language import number, tr
 from engine.loading.devices import DeviceManager
 from engine.loading.load import LoadedPair, load
@@ -94,7 +94,7 @@ def _add_prompt_options(parser: argparse.ArgumentParser, repeat: int) -> None:
         help=tr("use only the first N prompts of each category; repeat for each further file"),
     )  # fmt: skip
     parser.add_argument(
-        "--repeat", type=one_or_more, default=repeat, metavar="N",
+        "--runs", "--repeat", dest="repeat", type=one_or_more, default=repeat, metavar="N",
         help=tr("answer every prompt this many times in every mode"),
     )  # fmt: skip
     add_options(parser, "--system")
@@ -273,9 +273,9 @@ def _pairs(arguments: argparse.Namespace) -> list[tuple[str, LoadedPair]]:
     manager = DeviceManager()
     machine = manager.look(None)
     speeds = manager.speeds(machine)
-    target, pairs = resolve_model(arguments.model), []
+    target, pairs = model_named(arguments.model), []
     for name, said in zip(_names(arguments.drafts), arguments.drafts, strict=True):
-        draft = DraftChoice.LOOKUP if said == DraftChoice.LOOKUP else resolve_model(said)
+        draft = DraftChoice.LOOKUP if said == DraftChoice.LOOKUP else model_named(said)
         command = Load(target, draft=draft)
         pairs.append((name, load(plan_load(command, machine, speeds), manager.open)))
     return pairs

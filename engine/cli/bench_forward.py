@@ -27,7 +27,7 @@ from engine.cli.options import add_options, one_or_more
 from engine.cli.output import left, or_dash, show, show_progress, table
 from engine.commands import KvType, WeightFormat
 from engine.errors import UserFixable
-from engine.hub.local import resolve_model
+from engine.hub.shelf.names import model_named
 from engine.language import listed, number, tr
 
 VERIFY_ROWS = (1, 2, 4, 5, 8, 16)
@@ -68,7 +68,8 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser = kinds.add_parser("formats", help=tr("measure memory and speed of every weight format"))
     add_options(parser, "--shape", default=SHAPE)
     parser.add_argument(
-        "--formats", type=_formats, default=tuple(UNIFORM), metavar="F,F",
+        "--format", "--formats", dest="formats", type=_formats, default=tuple(UNIFORM),
+        metavar="F,F",
         help=tr("weight formats to measure (default: all)"),
     )  # fmt: skip
     add_options(parser, "--threads", "--json")
@@ -129,7 +130,7 @@ def _subject(arguments: argparse.Namespace) -> Subject:
         wanted = SHAPE_FORMAT if wanted == WeightFormat.AUTO else wanted
         return random_subject(shape(arguments.shape), _known(wanted, FORMATS), threads, kv)
     wish = WeightFormat(_known(wanted, list(WeightFormat)))
-    return stored_subject(resolve_model(arguments.model), wish, threads, kv)
+    return stored_subject(model_named(arguments.model), wish, threads, kv)
 
 
 def _known(wanted: str, formats: Sequence[str]) -> str:

@@ -45,7 +45,9 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     usual = Compare()
     add_options(parser, "--tokens", default=usual.tokens)
     parser.add_argument(
+        "--runs",
         "--passes",
+        dest="passes",
         type=one_or_more,
         default=usual.passes,
         metavar="N",

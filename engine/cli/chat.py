@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from engine.cli.options import (
 from engine.cli.prompt_text import add_prompt_options, files_text, is_interactive, prompt_text
 from engine.cli.terminal_text import write
 from engine.commands import DraftChoice, Generate, Load, Stop
+from engine.errors import UserFixable
 from engine.events import (
     AnswerStats,
     Event,
@@ -33,7 +35,7 @@ from engine.events import (
     FinishReason,
     TextDelta,
 )
-from engine.hub.local import resolve_model
+from engine.hub.shelf.names import model_named
 from engine.hub.starter import user_data
 from engine.language import tr
 from engine.request import ChatRequest, Message, Role
@@ -115,7 +117,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     interactive = is_interactive(arguments)
     first = files_text(arguments.file) if interactive else prompt_text(arguments)
     conversation: _Conversation | RemoteConversation
-    conversation = _Conversation(load) if load else _elsewhere(arguments)
+    conversation = _Conversation(load, arguments.data) if load else _elsewhere(arguments)
+    said: list[str] = []
     try:
 
         def ask(messages: list[Message]) -> Finished:
@@ -131,14 +134,16 @@ def run(arguments: argparse.Namespace) -> ExitCode:
                 stop_repetition=arguments.stop_repetition,
                 grammar=grammar,
             )
-            show = (lambda _: None) if arguments.json else write
-            return conversation.ask(request, show)
+            return conversation.ask(request, said.append if arguments.json else write)
 
         if interactive:
             begun = [*opening, *([Message(Role.USER, first)] if first else [])]
             chat = InteractiveChat(ask, conversation.load, conversation.model, write, begun)
             return chat.converse(read_lines(arguments.data or user_data()))
         finished = ask([*opening, Message(Role.USER, first)])
+    except UserFixable as error:
+        error.said = "".join(said)
+        raise
     finally:
         conversation.close()
     write(_as_json(finished) if arguments.json else "\n")
@@ -155,12 +160,16 @@ def _elsewhere(arguments: argparse.Namespace) -> RemoteConversation:
 class _Conversation:
     """Waits for the events of an engine in their order.
 
+    Args:
+        load: the model, and how.
+        data: the user's data folder, for names of other models.
+
     Raises:
         UserFixable: the model cannot be loaded.
     """
 
-    def __init__(self, load: Load) -> None:
-        self._load = load
+    def __init__(self, load: Load, data: Path | None) -> None:
+        self._load, self._data = load, data
         self._events: SimpleQueue[Event] = SimpleQueue()
         self.engine = Engine(self._events.put, sample_devices=False)
         try:
@@ -175,7 +184,7 @@ class _Conversation:
 
     def load(self, name: str) -> str:
         """Load another model and return its name; the present one stays where that fails."""
-        model = resolve_model(name)
+        model = model_named(name, self._data)
         self.model = self._loaded(replace(self._load, model=model, draft=DraftChoice.AUTO))
         return self.model
 

@@ -86,6 +86,8 @@ def _answer(error: UserFixable) -> dict[str, object]:
         "error": error.cause,
         "remedy": error.remedy,
     }
+    if error.said:
+        answer["text"] = error.said
     if isinstance(error, OutOfMemory):
         lacking = error.shortage
         answer["missing"] = (

@@ -22,16 +22,14 @@ from engine.language import listed, tr
 if TYPE_CHECKING:
     from engine.hub.remote.connection import Connection
 
-ACTIONS = ("search", "show", "list", "download")
-"""Words after `duotail models` that are no path."""
 _LISTED = 12
 
 Told = TypeVar("Told")
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the sub-commands."""
-    search = commands.add_parser("models search", help=tr("search for models on the hub"))
+def add_parser(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the actions."""
+    search = actions.add_parser("search", help=tr("search for models on the hub"))
     search.add_argument(
         "words",
         nargs="*",
@@ -57,12 +55,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help=tr("show at most this many models"),
     )
     _add_options(search, _search)
-    show = commands.add_parser(
-        "models show", help=tr("show the variants and licence of a model on the hub")
+    show = actions.add_parser(
+        "show", help=tr("show the variants and licence of a model on the hub")
     )
     _add_repository(show)
     _add_options(show, _show)
-    shelf = commands.add_parser("models list", help=tr("list all models on this computer"))
+    shelf = actions.add_parser("list", help=tr("list all models on this computer"))
     shelf.add_argument(
         "--cache",
         metavar="DIR",
@@ -70,7 +68,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     add_options(shelf, "--json")
     shelf.set_defaults(run=_list)
-    download = commands.add_parser("models download", help=tr("download a model from the hub"))
+    download = actions.add_parser("download", help=tr("download a model from the hub"))
     _add_repository(download)
     download.add_argument(
         "--variant",
@@ -78,13 +76,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help=tr("variant to download, such as Q4_K_M; “duotail models show” lists them"),
     )
     _add_options(download, _download)
-
-
-def joined(argv: list[str]) -> list[str]:
-    """`models search` is one command; a folder of that name is written `./search`."""
-    if argv[:1] == ["models"] and argv[1:2] and argv[1] in ACTIONS:
-        return [f"models {argv[1]}", *argv[2:]]
-    return argv
 
 
 def data_folder(arguments: argparse.Namespace) -> Path:

@@ -10,8 +10,9 @@ from engine.backend.native.packed_cache import PackedCache
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_options
 from engine.cli.output import show, table
-from engine.hub.local import bundled_models, resolve_model
+from engine.hub.local import bundled_models
 from engine.hub.own_drafts import drafts_here
+from engine.hub.shelf.names import model_named
 from engine.language import listed, tr
 from engine.language.units import file_size
 from engine.model.heads.description import DraftOnly
@@ -19,10 +20,10 @@ from engine.model.local_model import LocalModel
 from engine.model.model_files import SeveralModels
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the sub-command."""
-    parser = commands.add_parser(
-        "models", help=tr("list the bundled models and those in folders, or use the hub")
+def add_parser(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the action."""
+    parser = actions.add_parser(
+        "here", help=tr("list the bundled models and those in folders, as without an action")
     )
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help=tr("a folder with models, or a GGUF file")
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     freed = cache.clear() if arguments.clear_cache else 0
     models = [(name, LocalModel.inspect(path)) for name, path in bundled_models().items()]
     for path in arguments.paths:
-        models += [(str(model.path), model) for model in _models_at(resolve_model(path))]
+        models += [(str(model.path), model) for model in _models_at(model_named(path))]
     held = {"path": str(cache.folder), "bytes": cache.usage(), "freed_bytes": freed}
     rows = [
         (name, each.name, each.kind, file_size(each.weight_bytes), f"{each.path}{_draft_for(each)}")

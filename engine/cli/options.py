@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -14,7 +15,7 @@ from engine.backend.simulated.spec import simulated_accelerator
 from engine.commands import ALL_LAYERS, DraftChoice, KvType, Load, Mode, WeightFormat
 from engine.devices import machine_file
 from engine.errors import UserFixable
-from engine.hub.local import resolve_model
+from engine.hub.shelf.names import model_named
 from engine.language import tr
 from engine.loading.devices import DeviceManager, with_device
 from engine.loading.load import LoadedPair, load
@@ -24,6 +25,9 @@ from engine.machine.speeds import Speeds
 from engine.request import SamplingParams
 
 GIB = 2**30
+_ANY_SEED = -1
+_ALIKE = {"--tokens": ("--max-tokens",)}
+"""Further names of options that other commands have under these."""
 
 Number = TypeVar("Number", int, float)
 
@@ -32,7 +36,7 @@ def add_options(parser: argparse._ActionsContainer, *names: str, **more: object)
     """Declare options that several sub-commands have; `more`: arguments of `add_argument`."""
     known = _load_options() | _other_options()
     for name in names:
-        parser.add_argument(name, **known[name] | more)
+        parser.add_argument(name, *_ALIKE.get(name, ()), **known[name] | more)
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -142,27 +146,30 @@ def add_sampling_options(parser: argparse.ArgumentParser) -> None:
         help=tr("end an answer after this many tokens (default: where the model ends it)"),
     )
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="S", help=tr("seed of the random numbers")
+        "--seed",
+        type=int,
+        metavar="S",
+        help=tr("seed of the random numbers; 0 (default), or -1 for a new one each time"),
     )
-    settings: tuple[tuple[str, type, float, str, str], ...] = (
-        ("--temperature", float, 0.0, "T",
+    settings: tuple[tuple[str, type, str, str], ...] = (
+        ("--temperature", float, "T",
          tr("sampling temperature; 0 (default): always the most likely token")),
-        ("--top-k", int, 0, "K",
+        ("--top-k", int, "K",
          tr("sample from the K most likely tokens only; 0 (default): all tokens")),
-        ("--top-p", float, 1.0, "P",
+        ("--top-p", float, "P",
          tr("sample from the most likely tokens with total probability P only; 1 "
 "(default): all tokens")),
-        ("--min-p", float, 0.0, "P",
+        ("--min-p", float, "P",
          tr("drop tokens less likely than P times the most likely one; 0 (default): off")),
-        ("--repetition-penalty", float, 1.0, "X",
+        ("--repetition-penalty", float, "X",
          tr("make tokens of prompt and answer less likely by this factor; 1 (default): off")),
-        ("--presence-penalty", float, 0.0, "X",
+        ("--presence-penalty", float, "X",
          tr("subtract X from the logits of tokens already in the answer; 0 (default): off")),
-        ("--frequency-penalty", float, 0.0, "X",
+        ("--frequency-penalty", float, "X",
          tr("subtract X from a token's logit per occurrence in the answer; 0 (default): off")),
     )  # fmt: skip
-    for option, kind, default, metavar, words in settings:
-        parser.add_argument(option, type=kind, default=default, metavar=metavar, help=words)
+    for option, kind, metavar, words in settings:
+        parser.add_argument(option, type=kind, metavar=metavar, help=words)
 
 
 def load_command(arguments: argparse.Namespace) -> Load:
@@ -172,8 +179,8 @@ def load_command(arguments: argparse.Namespace) -> Load:
         UserFixable: the model is unknown.
     """
     return Load(
-        model=resolve_model(arguments.model),
-        draft=_draft(arguments.draft),
+        model=model_named(arguments.model, arguments.data),
+        draft=_draft(arguments.draft, arguments.data),
         mode=Mode(arguments.mode),
         context=arguments.context,
         weights=WeightFormat(arguments.format),
@@ -230,14 +237,21 @@ def sampling(arguments: argparse.Namespace) -> SamplingParams:
     Raises:
         UserFixable: a value is out of its range.
     """
+    said = {name: getattr(arguments, name) for name in said_sampling(arguments)}
+    if said.get("seed") == _ANY_SEED:
+        said["seed"] = secrets.randbits(32)
     try:
-        return SamplingParams(
-            **{field.name: getattr(arguments, field.name) for field in fields(SamplingParams)}
-        )
+        return SamplingParams(**said)
     except ValueError as error:
         raise UserFixable(
             tr("Invalid setting: {error}.").format(error=error), tr("Correct the setting.")
         ) from error
+
+
+def said_sampling(arguments: argparse.Namespace) -> frozenset[str]:
+    """Return the names of the sampling parameters that were given."""
+    names = (field.name for field in fields(SamplingParams))
+    return frozenset(name for name in names if getattr(arguments, name) is not None)
 
 
 def one_or_more(text: str) -> int:
@@ -280,7 +294,7 @@ def parsed(
     raise argparse.ArgumentTypeError(wrong.format(text=text))
 
 
-def _draft(value: str) -> Path | DraftChoice:
+def _draft(value: str, data: Path | None) -> Path | DraftChoice:
     if value in {str(choice) for choice in DraftChoice}:
         return DraftChoice(value)
-    return resolve_model(value)
+    return model_named(value, data)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from engine.cli.standard_input import at_terminal, read_all, read_if_it_comes
 from engine.errors import UserFixable
 from engine.language import tr
 
@@ -19,7 +20,10 @@ def add_prompt_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prompt",
         metavar="TEXT",
-        help=tr("the prompt; what is on standard input follows it (-: standard input alone)"),
+        help=tr(
+            "the prompt; what comes on standard input follows it, if it begins within three "
+            "seconds (-: standard input alone, however long that takes)"
+        ),
     )
     parser.add_argument(
         "--file",
@@ -27,7 +31,10 @@ def add_prompt_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help=tr("add this text file to the prompt; may be given several times"),
+        help=tr(
+            "add this text file to the prompt (-: standard input, however long that takes); may be "
+            "given several times"
+        ),
     )
 
 
@@ -56,7 +63,7 @@ def files_text(files: list[Path]) -> str:
     Raises:
         UserFixable: one cannot be read, or is no text.
     """
-    return "\n\n".join(f"{file.name}:\n\n{_file(file)}" for file in files)
+    return "\n\n".join(map(_named, files))
 
 
 def _parts(arguments: argparse.Namespace) -> Iterator[str]:
@@ -64,21 +71,21 @@ def _parts(arguments: argparse.Namespace) -> Iterator[str]:
     if prompt is not None and prompt != STANDARD_INPUT:
         # The shell's bytes that were not UTF-8 arrive as lone surrogates.
         yield _decoded(prompt.encode("utf-8", "surrogateescape"))
-    if prompt in (None, STANDARD_INPUT) or not at_terminal():
-        yield _decoded(_standard_input()).removesuffix("\n")
+    if prompt == STANDARD_INPUT or (prompt is None and not arguments.file):
+        yield _decoded(read_all()).removesuffix("\n")
+    elif Path(STANDARD_INPUT) not in arguments.file and not at_terminal():
+        yield _beside()
     yield files_text(arguments.file)
 
 
-def at_terminal() -> bool:
-    """Tell whether standard input is a terminal."""
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
-def _standard_input() -> bytes:
-    try:
-        return sys.stdin.buffer.read() if sys.stdin is not None else b""
-    except OSError:  # it was closed before the program began
-        return b""
+def _beside() -> str:
+    """Return what is on standard input beside a prompt or files."""
+    found = read_if_it_comes()
+    if found is None:
+        left_out = tr("Nothing came on standard input, so it is left out; “--file -” waits for it.")
+        sys.stderr.write(left_out + "\n")
+        return ""
+    return _decoded(found).removesuffix("\n")
 
 
 def _decoded(raw: bytes) -> str:
@@ -89,6 +96,12 @@ def _decoded(raw: bytes) -> str:
             tr("The prompt is not valid UTF-8 text (byte {start}).").format(start=error.start),
             tr("Convert it to UTF-8 and try again."),
         ) from error
+
+
+def _named(file: Path) -> str:
+    if file == Path(STANDARD_INPUT):
+        return _decoded(read_all()).removesuffix("\n")
+    return f"{file.name}:\n\n{_file(file)}"
 
 
 def _file(file: Path) -> str:

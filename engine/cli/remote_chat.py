@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from engine.cli.exit_code import on_interrupt
 from engine.cli.loaded import error_of
+from engine.cli.options import add_model_options, said_sampling
 from engine.commands import Connect
 from engine.errors import UserFixable
 from engine.events import Event, Failed, Finished, TextDelta
@@ -33,11 +34,13 @@ class RemoteConversation:
         arguments: `server`, and `model`, whose default is the first that the server lists.
 
     Raises:
-        UserFixable: the server cannot be asked, or has no such model.
+        UserFixable: the server cannot be asked, has no such model, or an option is none of its.
     """
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         address = ServerAddress.typed(arguments.server)
+        _check(arguments)
+        self._said = said_sampling(arguments)
         self._key = os.environ.get(KEY_VARIABLE) or ServerKeys().key(address.url)
         self._address = address
         self._place = _run(_found(address, self._key, arguments.model))
@@ -63,7 +66,7 @@ class RemoteConversation:
                 told.append(event)
 
         async def write() -> None:
-            answer = RemoteAnswer(request, self._place, emit, lambda _: self._key)
+            answer = RemoteAnswer(request, self._place, emit, lambda _: self._key, said=self._said)
             loop = asyncio.get_running_loop()
 
             def stop() -> None:
@@ -81,6 +84,22 @@ class RemoteConversation:
 
     def close(self) -> None:
         """Do nothing: no connection outlives its answer."""
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Refuse options that say how a model is loaded on this computer."""
+    usual = argparse.ArgumentParser()
+    add_model_options(usual)
+    defaults = usual.parse_args([])
+    names = sorted(set(vars(defaults)) - {"model", "json"})
+    given = [each for each in names if getattr(arguments, each) != getattr(defaults, each)]
+    if given:
+        raise UserFixable(
+            tr("The server decides how its model runs: {options}.").format(
+                options=listed(f"--{name.replace('_', '-')}" for name in given)
+            ),
+            tr("Leave these options out, or --server."),
+        )
 
 
 async def _found(address: ServerAddress, key: str | None, name: str | None) -> Connect:

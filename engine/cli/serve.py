@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from time import strftime
 from types import FrameType
 
@@ -25,6 +25,7 @@ from engine.language import tr
 from engine.server.dispatcher import Dispatcher
 from engine.server.events import RequestStatus
 from engine.server.models import Catalogue
+from engine.server.running import announced
 from engine.server.settings import (
     TOKEN_VARIABLE,
     ServerSettings,
@@ -37,6 +38,9 @@ from engine.service.engine import Engine
 
 _PORTS = range(2**16)
 _LONGEST_PATH = 100
+_WAKE_S = 1.0
+"""Seconds after which the main thread looks up: a process that was stopped (Ctrl+Z) may get its
+signal in another thread, and handlers run in this one only."""
 
 
 class _SignalCame(BaseException):
@@ -167,12 +171,14 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             dispatcher.open(engine.submit)
             engine.submit(load)
             name = wait_for_model(events).model_name
-            if arguments.json:
-                _write(json.dumps({"url": server.url, "token": settings.token}))
-            else:
-                _write("\n".join(_lines(name, server.url, settings, kept=kept)))
-            while True:
-                events.get()
+            with announced(arguments.data or user_data(), server.url, name):
+                if arguments.json:
+                    _write(json.dumps({"url": server.url, "token": settings.token}))
+                else:
+                    _write("\n".join(_lines(name, server.url, settings, kept=kept)))
+                while True:
+                    with suppress(Empty):
+                        events.get(timeout=_WAKE_S)
         finally:
             server.close()
             engine.close()

@@ -15,7 +15,7 @@ from engine.cli.exit_code import ExitCode, on_interrupt
 from engine.cli.options import add_options, one_or_more, parsed
 from engine.cli.output import show
 from engine.commands import WeightFormat
-from engine.hub.local import resolve_model
+from engine.hub.shelf.names import model_named
 from engine.language import tr
 from engine.language.units import duration, file_size
 from engine.pytorch import need_pytorch
@@ -156,14 +156,14 @@ def _settings(arguments: argparse.Namespace) -> TrainingSettings:
         UserFixable: an unknown model or draft.
     """
     given = vars(arguments) | {
-        "model": resolve_model(arguments.model),
+        "model": model_named(arguments.model),
         "data": tuple(arguments.data),
         "kind": DraftKind(arguments.kind),
         "format": WeightFormat(arguments.format),
         "halves": {"fp32": False, "bf16": True}.get(arguments.precision),
     }
     if "from" in given:
-        given["begin"] = resolve_model(given["from"])
+        given["begin"] = model_named(given["from"])
     given["shape"] = DraftShape(**_fields(DraftShape, given))
     given["schedule"] = Schedule(**_fields(Schedule, given))
     return TrainingSettings(**_fields(TrainingSettings, given))

@@ -7,6 +7,7 @@ count UTF-16 code units from the start of the answer, because that is what Qt co
 from __future__ import annotations
 
 from engine.events.answers import (
+    BUSY_CPU,
     Alternative,
     AnswerStats,
     Counted,
@@ -45,6 +46,7 @@ from engine.events.models import (
 )
 
 __all__ = [
+    "BUSY_CPU",
     "AcceleratorSample",
     "Alternative",
     "AnswerStats",

@@ -8,6 +8,9 @@ from enum import StrEnum
 
 from engine.commands import QuestionId
 
+BUSY_CPU = 20.0
+"""Percent of the CPU in other programs' hands from which on they are the cause of a speed."""
+
 
 class FinishReason(StrEnum):
     """Reasons why an answer ended."""
@@ -248,6 +251,13 @@ class AnswerStats:
     counts are the server's own."""
     host_tokens_per_s: float | None = None
     """The server's own figure of its speed; None where it tells none."""
+    others_cpu: float | None = None
+    """Percent of the CPU in other programs' hands meanwhile; None: not known."""
+
+    @property
+    def disturbed(self) -> bool:
+        """True if other programs held enough of the CPU to explain the speed."""
+        return self.others_cpu is not None and self.others_cpu >= BUSY_CPU
 
     @property
     def draft_idle(self) -> float | None:

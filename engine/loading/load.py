@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from traceback import clear_frames
 
@@ -120,7 +121,10 @@ class LoadedPair:
     grammars: GrammarCompiler = field(init=False)
 
     def __post_init__(self) -> None:
-        self.grammars = GrammarCompiler(self.tokenizer, self.target.config.vocab_size)
+        account, vocab = self.account, self.target.config.vocab_size
+        self.grammars = grammars = GrammarCompiler(self.tokenizer, vocab)
+        if account is not None:
+            grammars.reserve = partial(account.take, Purpose.WORKSPACE)
 
     @property
     def path(self) -> Path:

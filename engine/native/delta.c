@@ -11,18 +11,23 @@
  * A round does not change the state: its rows are kept, and the next one that is told of more committed tokens
  * first takes those in. So a rejected draft costs nothing, and there is nothing to undo. Only the earlier parts of
  * a forward too long to be kept go into the state at once.
+ *
+ * The rows of a long chain are a prompt's: all of them will be committed, unless somebody stops it. Where they lead to
+ * is left in the segment's scratch memory, for the next forward to begin with instead of taking them in. It belongs to
+ * the last such forward alone, which a number tells that no other has.
  */
 #include "delta.h"
 #include "forward.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum {
+    LONG = 17,      /* rows of a chain that is no draft */
     LANES = 16,     /* tasks of a walk; each has some of the heads, and memory of its own */
     MOST_WIDTH = 8, /* of the convolution */
     NODES = 2 * DT_MOST_ROWS,
-    BROKEN = INT32_MAX, /* the state is that of no sequence */
 };
 
 /* A node of the walk and where it finds and leaves the state: a lane's buffer, or -1 for the state itself. */
@@ -38,78 +43,9 @@ struct dt_walk {
     uint8_t needed[DT_MOST_ROWS];
     float *query, *key, *value, *share, *decay; /* [NODES][heads...] */
     float *buffer;             /* [LANES][buffers][key_dim][16] */
+    uint8_t *leads, *next;     /* of all layers, and of the layer that comes; NULL where there is no room for any */
+    int32_t leading;           /* whether the slice is a long chain, kept and not taken in */
 };
-
-/* ---- states -------------------------------------------------------------------------------- */
-
-static int32_t up(int32_t count) { return dt_round_up(count, DT_LANES); }
-
-static int32_t channels(const dt_delta *d) { return 2 * d->key_heads * d->key_dim + d->value_heads * d->value_dim; }
-
-int64_t dt_delta_floats(const dt_delta *d) { return (int64_t)d->value_heads * up(d->key_dim) * up(d->value_dim); }
-
-int32_t dt_delta_row_cols(const dt_delta *d) { return up(channels(d) + 2 * d->value_heads); }
-
-static size_t window_bytes(const dt_delta *d)
-{
-    return sizeof(float) * (size_t)(d->width - 1) * (size_t)dt_delta_row_cols(d);
-}
-
-int64_t dt_delta_bytes(const dt_delta *d)
-{
-    const int64_t rows = d->width - 1 + DT_MOST_ROWS;
-    return (int64_t)sizeof(float) * (dt_delta_floats(d) + rows * dt_delta_row_cols(d) + DT_LANES);
-}
-
-dt_delta_state dt_delta_begin(const dt_delta *d, uint8_t *place)
-{
-    float *state = (float *)(void *)place;
-    return (dt_delta_state){*d, state, state + dt_delta_floats(d), 0};
-}
-
-static float *row_at(const dt_delta_state *s, int32_t position)
-{
-    return s->rows + (int64_t)(s->shape.width - 1 + position - s->past) * dt_delta_row_cols(&s->shape);
-}
-
-static int is_kept(const dt_delta_state *s, int32_t position)
-{
-    return position >= s->past && position < s->past + DT_MOST_ROWS;
-}
-
-void dt_delta_move(dt_delta_state *s, const int32_t *sources, int32_t count, int32_t target)
-{
-    for (int32_t i = 0; i < count; i++) {
-        if (!is_kept(s, sources[i]) || !is_kept(s, target + i)) {
-            s->past = BROKEN; /* whoever moves such rows did not compute them here */
-            return;
-        }
-        memmove(row_at(s, target + i), row_at(s, sources[i]), sizeof(float) * (size_t)dt_delta_row_cols(&s->shape));
-    }
-}
-
-void dt_delta_copy(dt_delta_state *s, const dt_delta_state *other)
-{
-    memcpy(s->state, other->state, (size_t)dt_delta_bytes(&s->shape));
-    s->past = other->past;
-}
-
-int64_t dt_delta_snapshot_bytes(const dt_delta *d)
-{
-    return (int64_t)sizeof(float) * dt_delta_floats(d) + (int64_t)window_bytes(d);
-}
-
-void dt_delta_save(const dt_delta_state *s, uint8_t *to)
-{
-    memcpy(to, s->state, (size_t)dt_delta_snapshot_bytes(&s->shape));
-}
-
-void dt_delta_load(dt_delta_state *s, int32_t past, const uint8_t *from)
-{
-    if (from) memcpy(s->state, from, (size_t)dt_delta_snapshot_bytes(&s->shape));
-    else memset(s->state, 0, (size_t)dt_delta_snapshot_bytes(&s->shape));
-    s->past = past;
-}
 
 /* ---- the walk ------------------------------------------------------------------------------ */
 
@@ -171,6 +107,21 @@ int64_t dt_lay_out_walk(forward *f, int32_t rows, uint8_t *base)
     return used;
 }
 
+int64_t dt_lay_out_leads(const dt_segment *segment, int32_t rows)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < segment->blocks && rows >= LONG; i++)
+        if (segment->block[i].delta.key_heads) bytes += dt_delta_lead_bytes(&segment->block[i].delta);
+    return bytes ? LEAD_HEAD + bytes : 0; /* wherever they may begin */
+}
+
+void dt_place_leads(forward *f, int64_t used)
+{
+    const int64_t bytes = dt_lay_out_leads(f->segment, LONG), room = f->segment->scratch_bytes - bytes;
+    const int64_t first = (room + LEAD_HEAD - 1) / LEAD_HEAD * LEAD_HEAD;
+    if (f->walk) f->walk->leads = room < used ? NULL : f->segment->scratch + first;
+}
+
 int32_t dt_plan_walk(forward *f)
 {
     dt_walk *w = f->walk;
@@ -184,6 +135,7 @@ int32_t dt_plan_walk(forward *f)
     w->parents = step->parents, w->eager = more;
     if (f->start) w->parents = NULL;
     w->visits = w->open = w->buffers = 0;
+    w->next = w->leads, w->leading = chain && !before && !more && f->rows >= LONG;
     const int32_t nodes = before + f->rows;
     if (chain || !w->parents) {
         memset(w->needed, 1, sizeof w->needed);
@@ -204,6 +156,8 @@ typedef struct {
     const dt_delta *shape;
     dt_delta_state *state;
     const dt_block *block;
+    const float *begin; /* where the state is by now, or NULL: at its own place */
+    float *end;         /* where it is left behind the last row, or NULL */
 } layer;
 
 /* What a node had for the convolution: kept, or the slice's own. */
@@ -211,7 +165,7 @@ static const float *seen(const layer *l, int32_t node)
 {
     const dt_walk *w = l->f->walk;
     const int32_t row = node - w->taken - w->staged;
-    return row < 0 ? row_at(l->state, l->state->past + node) : l->f->qkv + (int64_t)row * l->f->qkv_cols;
+    return row < 0 ? dt_delta_row(l->state, l->state->past + node) : l->f->qkv + (int64_t)row * l->f->qkv_cols;
 }
 
 static int32_t above(const dt_walk *w, int32_t node)
@@ -281,7 +235,9 @@ static void walk_block(const layer *l, int32_t head, int32_t column, float *stat
     const dt_delta *d = l->shape;
     const dt_walk *w = l->f->walk;
     const int32_t size = up(d->key_dim) * DT_LANES, left = d->value_dim - column;
+    const int64_t place = state - l->state->state;
     float out[DT_LANES];
+    if (l->begin) memcpy(state, l->begin + place, sizeof(float) * (size_t)size);
     for (int32_t node = 0; node < w->taken; node++) step_block(l, node, head, column, state, state, NULL);
     for (int32_t i = 0; i < w->visits; i++) {
         const visit *v = &w->visit[i];
@@ -293,6 +249,7 @@ static void walk_block(const layer *l, int32_t head, int32_t column, float *stat
         memcpy(l->f->mixed + (int64_t)row * l->f->mixed_cols + head * d->value_dim + column, out,
                sizeof(float) * (size_t)(left < DT_LANES ? left : DT_LANES));
     }
+    if (l->end) memcpy(l->end + place, buffers, sizeof(float) * (size_t)size);
 }
 
 /* y = norm(o) * silu(gate) */
@@ -346,12 +303,39 @@ static void walk_lane(void *context, int32_t lane)
     }
 }
 
+/* Goes on from the lead if that is of just the tokens that are to be taken in, and leaves another where the slice
+ * does. */
+static void follow_lead(layer *l)
+{
+    static _Atomic int64_t leads;
+    dt_walk *w = l->f->walk;
+    dt_delta_state *s = l->state;
+    if (!w->next) {
+        s->lead = 0;
+        return;
+    }
+    int64_t *number = (int64_t *)(void *)w->next;
+    float *lead = (float *)(void *)(w->next + LEAD_HEAD);
+    if (w->taken && s->lead && s->lead == *number && s->lead_past == w->committed) {
+        l->begin = lead;
+        memmove(s->rows, s->rows + (int64_t)w->taken * dt_delta_row_cols(&s->shape), dt_delta_window_bytes(&s->shape));
+        s->past = w->committed, w->taken = 0;
+    }
+    s->lead = 0;
+    if (w->leading) {
+        l->end = lead;
+        s->lead = *number = atomic_fetch_add(&leads, 1) + 1, s->lead_past = w->committed + l->f->rows;
+    }
+    w->next += dt_delta_lead_bytes(&s->shape);
+}
+
 int32_t dt_mix_by_state(forward *f, const dt_block *block, dt_delta_state *state)
 {
     dt_walk *w = f->walk;
-    layer l = {f, &block->delta, state, block};
+    layer l = {.f = f, .shape = &block->delta, .state = state, .block = block};
     w->taken = w->committed - state->past;
     if (state->past > w->committed || w->taken > DT_MOST_ROWS) return DT_BAD_ARGUMENT;
+    follow_lead(&l);
     dt_run(f->pool, ready_head, &l, (w->taken + w->staged + f->rows) * l.shape->key_heads);
     dt_run(f->pool, walk_lane, &l, LANES + 1);
     state->past = w->committed + (w->eager ? f->rows : 0);

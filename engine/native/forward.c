@@ -239,7 +239,8 @@ int64_t dt_scratch_bytes(const dt_segment *segment, int32_t rows)
 {
     forward f = of_segment(segment);
     int64_t zeroed;
-    return lay_out(&f, rows < SLICE ? rows : SLICE, NULL, &zeroed);
+    const int64_t used = lay_out(&f, rows < SLICE ? rows : SLICE, NULL, &zeroed);
+    return used + dt_lay_out_leads(segment, rows);
 }
 
 int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, const dt_step *step)
@@ -254,6 +255,7 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
     if (bytes > segment->scratch_bytes) return DT_NO_MEMORY;
     memset(segment->scratch, 0, (size_t)zeroed);
     lay_out(&f, most, segment->scratch, &zeroed);
+    dt_place_leads(&f, bytes);
     for (int32_t row = 0; step->slots && row < step->rows; row++) dt_extend(cache, step->slots[row] + 1);
     if (!step->slots) dt_extend(cache, step->first_slot + step->rows);
     int32_t done = 0;
@@ -284,8 +286,10 @@ int32_t dt_snapshot(dt_pool *pool, const dt_segment *segment, dt_cache *cache, i
     forward f = of_segment(segment);
     int64_t zeroed;
     f.pool = pool, f.kernels = dt_active()->forward, f.step = &step, f.cache = cache;
-    if (lay_out(&f, 1, NULL, &zeroed) > segment->scratch_bytes) return DT_NO_MEMORY;
+    const int64_t bytes = lay_out(&f, 1, NULL, &zeroed);
+    if (bytes > segment->scratch_bytes) return DT_NO_MEMORY;
     lay_out(&f, 1, segment->scratch, &zeroed);
+    dt_place_leads(&f, bytes);
     if (dt_plan_walk(&f)) return DT_BAD_ARGUMENT;
     for (int32_t i = 0; i < segment->blocks; i++) {
         const dt_block *block = &segment->block[i];

@@ -104,6 +104,11 @@ void dt_attend(forward *f);
  * memory. Nothing of it has to be zero. */
 int64_t dt_lay_out_walk(forward *f, int32_t rows, uint8_t *base);
 
+/* Bytes of what long chains lead to, which lies behind all else in the scratch memory and stays from one forward to
+ * the next; 0 for few rows. The other finds its place, if there is room behind `used` bytes. */
+int64_t dt_lay_out_leads(const dt_segment *segment, int32_t rows);
+void dt_place_leads(forward *f, int64_t used);
+
 /* How the slice's rows hang together; DT_BAD_ARGUMENT where a state cannot follow them: more rows of a tree than
  * are kept, or several sequences. Once per slice. */
 int32_t dt_plan_walk(forward *f);

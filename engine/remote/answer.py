@@ -7,7 +7,7 @@ them, between `<think>` and `</think>`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import aclosing
 from time import perf_counter
 
@@ -34,6 +34,7 @@ class RemoteAnswer:
         emit: takes the events.
         key_of: gives the key for the address of a server; may take a while.
         patience: how long to wait for the server.
+        said: see `payload`.
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class RemoteAnswer:
         emit: Callable[[Event], None],
         key_of: Callable[[str], str | None],
         patience: Patience | None = None,
+        said: Collection[str] | None = None,
     ) -> None:
+        self._said = said
         self._request, self._place, self._emit = request, place, emit
         self._key_of, self._patience = key_of, patience
         self._address = ServerAddress(place.url)
@@ -75,7 +78,7 @@ class RemoteAnswer:
             self._task.cancel()
 
     async def _stream(self) -> FinishReason:
-        body = payload(self._request, self._place)
+        body = payload(self._request, self._place, self._said)
         key = await asyncio.to_thread(self._key_of, self._place.url)
         client = ServerClient(self._address, key, self._patience)
         most, reason = self._request.max_tokens, "stop"

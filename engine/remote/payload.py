@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 
 from engine.commands import Connect, ServerKind
 from engine.errors import NotPossible
@@ -20,12 +21,19 @@ _SWITCH_THINKING = _VLLM_LIKE | {ServerKind.DUOTAIL, ServerKind.LLAMA_SERVER}
 _COUNT_ALL_ALONG = _VLLM_LIKE | {ServerKind.DUOTAIL}
 _CONTINUE = _VLLM_LIKE | {ServerKind.DUOTAIL, ServerKind.LLAMA_SERVER}
 """Servers that go on with an answer that ends the conversation."""
+_OFF = SamplingParams()
 
 
-def payload(request: ChatRequest, place: Connect) -> Json:
+def payload(request: ChatRequest, place: Connect, said: Collection[str] | None = None) -> Json:
     """Return the body of a request to `/chat/completions`, whose response is streamed.
 
     Thoughts of earlier answers stay here, as chat templates leave them out.
+
+    Args:
+        request: what to answer.
+        place: the model and its server.
+        said: sampling parameters that somebody chose; the server has its own for all others.
+            None: all of them.
 
     Raises:
         NotPossible: the server cannot go on with an answer that was begun, or takes no such
@@ -36,7 +44,7 @@ def payload(request: ChatRequest, place: Connect) -> Json:
         "messages": [_message(message.role, message.text) for message in request.messages],
         "stream": True,
         "stream_options": _stream_options(place.kind),
-        **_sampling(request.sampling, place.kind),
+        **_sampling(request.sampling, place.kind, said),
     }
     if request.max_tokens is not None:
         body["max_tokens"] = request.max_tokens
@@ -64,25 +72,20 @@ def _stream_options(kind: ServerKind) -> Json:
     return options
 
 
-def _sampling(sampling: SamplingParams, kind: ServerKind) -> Json:
-    """Return what is asked of the sampler, without filters and penalties that are off."""
-    told: Json = {"temperature": sampling.temperature, "seed": sampling.seed}
-    if sampling.top_p != 1:
-        told["top_p"] = sampling.top_p
-    if sampling.presence_penalty:
-        told["presence_penalty"] = sampling.presence_penalty
-    if sampling.frequency_penalty:
-        told["frequency_penalty"] = sampling.frequency_penalty
+def _sampling(sampling: SamplingParams, kind: ServerKind, said: Collection[str] | None) -> Json:
+    """Return what is asked of the sampler: what was said, else all but what is off."""
+    of_llama = kind in (ServerKind.LLAMA_SERVER, ServerKind.LM_STUDIO)
+    names = dict.fromkeys(("temperature", "seed", "top_p", "presence_penalty", "frequency_penalty"))
     if kind in _MORE_SAMPLING:
-        if sampling.top_k:
-            told["top_k"] = sampling.top_k
-        if sampling.min_p:
-            told["min_p"] = sampling.min_p
-        if sampling.repetition_penalty != 1:
-            of_llama = kind in (ServerKind.LLAMA_SERVER, ServerKind.LM_STUDIO)
-            name = "repeat_penalty" if of_llama else "repetition_penalty"
-            told[name] = sampling.repetition_penalty
-    return told
+        names |= dict.fromkeys(("top_k", "min_p", "repetition_penalty"))
+    if said is None:
+        said = {"temperature", "seed", *(name for name in names if _is_on(sampling, name))}
+    written = {"repetition_penalty": "repeat_penalty"} if of_llama else {}
+    return {written.get(name, name): getattr(sampling, name) for name in names if name in said}
+
+
+def _is_on(sampling: SamplingParams, name: str) -> bool:
+    return bool(getattr(sampling, name) != getattr(_OFF, name))
 
 
 def _constraint(grammar: Grammar, kind: ServerKind) -> Json:

@@ -60,6 +60,8 @@ class ServedModel:
     plan: PlanSummary
     since: int
     """Unix time at which it was loaded."""
+    names: frozenset[str] = frozenset()
+    """All that it may be called, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)

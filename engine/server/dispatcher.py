@@ -10,7 +10,6 @@ is the window's, and the dispatcher only takes note of which model is loaded.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from contextlib import suppress
 
 from engine.commands import Command, Count, QuestionId
 from engine.events import Counted, Event, PlanReady, Unloaded
+from engine.hub.shelf.kept_model import names_of
 from engine.request import ChatRequest
 from engine.server.api_error import no_model
 from engine.server.completion_request import ID_PREFIX, ServedModel
@@ -64,6 +64,8 @@ class Dispatcher:
         Raises:
             ApiError: there is no model to count with.
         """
+        import asyncio  # a window's start has no use for it
+
         id_ = QuestionId(next(_askers))
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Counted] = loop.create_future()
@@ -93,7 +95,9 @@ class Dispatcher:
                 hear(event)
             return True
         if isinstance(event, PlanReady):
-            self.model = ServedModel(event.model_name, event.plan, int(time.time()))
+            name = event.model_name
+            names = names_of(name, event.model)
+            self.model = ServedModel(name, event.plan, int(time.time()), names)
         elif isinstance(event, Unloaded):
             self.model = None
         request_id: str | None = getattr(event, "request_id", None)

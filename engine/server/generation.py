@@ -27,7 +27,7 @@ from engine.server.calls import CallReader
 from engine.server.dispatcher import Dispatcher
 from engine.server.joined_stats import joined_stats
 from engine.server.progress import CompletionProgress
-from engine.server.reasoning import CompletionDelta, ReasoningParser, Token
+from engine.server.reasoning import CallPart, CompletionDelta, ReasoningParser, Token
 
 _HEARD = TextDelta | Failed | Finished | PrefillProgress | PromptRead
 _TELL_S = 0.1
@@ -51,12 +51,14 @@ class Completion:
     @property
     def content(self) -> str:
         """Text that is meant for the user."""
-        return "".join(delta.text for delta in self.deltas if not delta.reasoning)
+        said = (each for each in self.deltas if not each.reasoning and each.call is None)
+        return "".join(each.text for each in said)
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The tools that it calls."""
-        return tuple(delta.call for delta in self.deltas if delta.call is not None)
+        whole = (each.call for each in self.deltas if each.part is CallPart.WHOLE)
+        return tuple(call for call in whole if call is not None)
 
     @property
     def reasoning(self) -> str:

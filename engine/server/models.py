@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from engine.commands import Load
 from engine.events import Event, Failed, PlanReady, Unloaded
+from engine.hub.shelf.kept_model import names_of
 from engine.server.api_error import ApiError, from_failure, no_model
 from engine.server.completion_request import ServedModel
 from engine.server.dispatcher import OTHERS, Dispatcher
@@ -49,9 +50,9 @@ class ModelLoader:
             ApiError: neither.
         """
         model, name = self._dispatcher.model, _untagged(name)
-        if model is not None and (name in self._names or name == model.name):
+        if model is not None and (name in self._names or _is_called(name, model)):
             return model
-        if name in await self.others():
+        if await self._other(name) is not None:
             return None
         if model is not None and self._any_name:
             return model
@@ -70,8 +71,19 @@ class ModelLoader:
         Raises:
             ApiError: it is not here any more, or does not fit.
         """
-        model = await self.check(name)
-        return model or await self._load((await self.others())[_untagged(name) or ""])
+        while (model := await self.check(name)) is None:
+            load = await self._other(_untagged(name))
+            if load is not None:
+                return await self._load(load)
+        return model
+
+    async def _other(self, name: str | None) -> Load | None:
+        """Return how the model of a name is loaded; None: there is none."""
+        others, asked = await self.others(), (name or "").casefold()
+        if (load := others.get(name or "")) is not None:
+            return load
+        called = (load for each, load in others.items() if asked in names_of(each, load.model))
+        return next(called, None)
 
     async def _load(self, load: Load) -> ServedModel:
         """Load a model; answers of the window's user come to their end first."""
@@ -97,6 +109,10 @@ class ModelLoader:
         if failure is not None:
             raise from_failure(failure)
         raise ApiError(503, "The model was not loaded.", code="no_model", retry_after=5)
+
+
+def _is_called(name: str | None, model: ServedModel) -> bool:
+    return name is not None and (name == model.name or name.casefold() in model.names)
 
 
 def _untagged(name: str | None) -> str | None:

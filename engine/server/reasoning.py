@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum, auto
 from itertools import groupby
 from operator import attrgetter
 
@@ -15,6 +16,17 @@ Token = tuple[str, TokenSpan]
 """What a token wrote, and its span."""
 
 
+class CallPart(Enum):
+    """Parts of a call, in the order in which they are told."""
+
+    BEGIN = auto()
+    """Its id and name."""
+    ARGUMENTS = auto()
+    """A stretch of its arguments."""
+    WHOLE = auto()
+    """That it is over, with all of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class CompletionDelta:
     """A stretch of a completion.
@@ -23,13 +35,15 @@ class CompletionDelta:
         text: of it.
         reasoning: whether it is thought, not said.
         tokens: those that wrote it.
-        call: a call of a tool in place of a text.
+        call: a call of a tool in place of what is said; as much of it as `part` says.
+        part: which part of the call it is; the text is then a stretch of its arguments.
     """
 
     text: str
     reasoning: bool
     tokens: tuple[Token, ...] = ()
     call: ToolCall | None = None
+    part: CallPart = CallPart.WHOLE
 
 
 class ReasoningParser:

@@ -92,7 +92,8 @@ def _chosen(body: Members, member: str, choice: ToolChoice) -> ToolChoice:
         case "function" | "tool" | "custom" if holder is not None:
             inner = holder.inner("function") or holder
             name = inner.needed_text("name")
-            return replace(choice, tools=_named(body, member, choice.tools, (name,)), required=True)
+            tools = _named(body, member, choice.tools, (name,))
+            return replace(choice, tools=tools, required=True, parallel=False)  # one call
         case "allowed_tools" if holder is not None:
             inner = holder.inner("allowed_tools") or holder
             names = [

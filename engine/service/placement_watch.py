@@ -19,10 +19,15 @@ _ENOUGH = 32
 """Tokens of answers that tell the speed of a placement."""
 _KEEP = 0.5
 """Share that earlier answers keep of what they count, with every answer."""
+_IN_A_ROW = 2
+"""Answers that have to fall short: a single one may have been unlucky."""
 
 
 class PlacementWatch:
     """Follows the loaded pair of one engine, from whose thread it is called.
+
+    A move costs what the next answer waits for, as the whole conversation is read again. So the
+    model moves once staying has lost as much.
 
     Args:
         kept: where later plans find what was reached.
@@ -33,6 +38,8 @@ class PlacementWatch:
         self._planning: Planning | None = None
         self._machine: Machine | None = None
         self._tokens = self._seconds = 0.0
+        self._read_s: float | None = None  # to read a token of a prompt
+        self._short, self._lost_s = 0, 0.0
         self._better: PlacementKey | None = None
         self._moved = False
 
@@ -41,19 +48,23 @@ class PlacementWatch:
         self._moved, self._better = planned.plan.key == self._better, None
         self._planning, self._machine = planned.planning, planned.inspection.machine
         self._tokens = self._seconds = 0.0
+        self._read_s, self._short, self._lost_s = None, 0, 0.0
 
     def answered(self, pair: LoadedPair, stats: AnswerStats) -> bool:
-        """Take note of an answer.
+        """Take note of an answer; one that other programs disturbed says nothing.
 
         Returns:
             Whether the pair was placed by prediction, falls short of it, and another placement is
-            predicted or known to be faster: planned again, it will lie there.
+            predicted or known to be faster, by more than moving costs: planned again, it will lie
+            there.
         """
         planning, machine, plan = self._planning, self._machine, pair.plan
-        if planning is None or machine is None or plan.tokens_per_s is None:
+        if planning is None or machine is None or plan.tokens_per_s is None or stats.disturbed:
             return False
-        self._tokens = self._tokens * _KEEP + max(stats.committed - 1, 0)
+        written = max(stats.committed - 1, 0)
+        self._tokens = self._tokens * _KEEP + written
         self._seconds = self._seconds * _KEEP + stats.decode_seconds
+        self._note_reading(stats)
         if self._tokens < _ENOUGH or self._seconds <= 0:
             return False
         rate = self._tokens / self._seconds
@@ -68,12 +79,26 @@ class PlacementWatch:
         if pair.command.mode is not Mode.AUTO or predicted is None:
             return False
         if rate >= FALLS_SHORT * predicted:
+            self._short, self._lost_s = 0, 0.0
             return False
         better = planning.knowing([here, *others]).plan()
-        if better.key == plan.key or (better.tokens_per_s or 0.0) < WORTH_MOVING * rate:
+        faster = better.tokens_per_s or 0.0
+        if better.key == plan.key or faster < WORTH_MOVING * rate:
+            return False
+        self._short += 1
+        self._lost_s += stats.decode_seconds - written / faster
+        move_s = (self._read_s or 0.0) * (stats.prompt_tokens + stats.committed)
+        if self._short < _IN_A_ROW or self._lost_s < move_s:
             return False
         self._better = better.key
         return True
+
+    def _note_reading(self, stats: AnswerStats) -> None:
+        """Keep the shortest time to read a token: others hold waiting, or a short prompt."""
+        read = stats.prompt_tokens - stats.reused_tokens
+        if stats.ttft_s is not None and read > 0:
+            took = stats.ttft_s / read
+            self._read_s = took if self._read_s is None else min(self._read_s, took)
 
     def take_moved(self) -> bool:
         """Tell once whether the pair that was loaded last lies where its answers sent it."""

@@ -27,6 +27,7 @@ from engine.events import (
 )
 from engine.language import tr
 from engine.loading.load import LoadedPair
+from engine.machine.cpu_share import CpuShare
 from engine.model.text.chat_template import ChatTemplate, Prompt, TemplateChoices
 from engine.model.text.fill_in_the_middle import middle_ends
 from engine.model.text.kinds_of_text import KindsOfText
@@ -92,6 +93,7 @@ class Answer:
         self._share_noise = share_noise
         self._started = request.clicked_at or perf_counter()
         self._tally = Tally()
+        self._cpu = CpuShare()
         self._ends = frozenset(pair.tokenizer.eos_ids)
         if request.raw is not None and request.raw.suffix is not None:
             self._ends |= middle_ends(pair.tokenizer)
@@ -381,7 +383,8 @@ class Answer:
         ids = None if self._stream.cut_token else tuple(self._ids[: self._stream.kept])
         fallback = self._pair.fallback_reason if self._tally.plain_rounds else None
         stats = self._tally.stats(self._started, fallback)
-        self.stats = stats = replace(stats, mode=self._pair.plan.mode)
+        others = self._cpu.of_others()
+        self.stats = stats = replace(stats, mode=self._pair.plan.mode, others_cpu=others)
         self._emit(
             Finished(
                 at=perf_counter(),

@@ -8,7 +8,7 @@ from engine.loading.load import LoadedPair
 from engine.model.text.chat_template import Prompt
 from engine.model.text.grammar import BODY
 from engine.model.text.tokenizer import Tokenizer
-from engine.model.text.tool_style import calls_grammar, style_of
+from engine.model.text.tool_style import ToolStyle, calls_grammar, style_of
 from engine.request import ChatRequest
 from engine.speculative.constraint import Constraint
 
@@ -26,20 +26,24 @@ def constraint_of(pair: LoadedPair, request: ChatRequest, prompt: Prompt) -> Con
     """
     grammars = [] if request.grammar is None else [request.grammar]
     choice, template = request.tools, pair.template.source
-    if choice.tools and (grammars or choice.required):
-        calls = calls_grammar(choice, style_of(template), pair.tokenizer.control_tokens)
+    style = style_of(template)
+    said = style is not ToolStyle.CHANNEL or not choice.required
+    if choice.tools and (choice.required or (grammars and style is not ToolStyle.CHANNEL)):
+        calls = calls_grammar(choice, style, pair.tokenizer.control_tokens)
         grammars = [calls] if choice.required else [*grammars, calls]
     if not grammars:
         return None
     begun = pair.tokenizer.decode(prompt.begun[: prompt.opening])
-    rules = opening(pair.tokenizer, template, request, begun)
+    rules = opening(pair.tokenizer, template, request, begun, said=said)
     matcher = pair.grammars.matcher(*grammars, opening=rules)
     constraint = Constraint(matcher, len(prompt.ids) - len(prompt.begun))
     constraint.allowed(prompt.ids)
     return constraint
 
 
-def opening(tokenizer: Tokenizer, template: str, request: ChatRequest, begun: str) -> str:
+def opening(
+    tokenizer: Tokenizer, template: str, request: ChatRequest, begun: str, *, said: bool = True
+) -> str:
     """Return Lark rules for what may come before the grammar; empty: nothing.
 
     Args:
@@ -47,13 +51,15 @@ def opening(tokenizer: Tokenizer, template: str, request: ChatRequest, begun: st
         template: source of its chat template.
         request: what is asked.
         begun: how the template has begun the answer.
+        said: whether the grammar is of what is said; a call in a channel has a header of its own.
     """
     if request.raw is not None:
         return ""
     if tokenizer.channels:
         channel, message, end, start = (_token(tokenizer, name) for name in _CHANNELS)
         thought = f'{channel} "analysis" {message} text {end} {start} "assistant"'
-        return f'start: ({thought})? {channel} "final" {message} {BODY}\n{_TEXT}\n'
+        header = f'{channel} "final" {message} ' if said else ""
+        return f"start: ({thought})? {header}{BODY}\n{_TEXT}\n"
     for opens, closes in _TAGS:
         opened = begun.startswith(opens)
         if not opened and (closes not in template or request.thinking is False):

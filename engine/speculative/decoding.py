@@ -33,6 +33,9 @@ MAX_PREFILL_CHUNK = 512
 _FIRST_CHUNK = 16
 """Tokens of a prefill's first chunk, and of all where each has its logits."""
 
+SNAPSHOT_EVERY = 512
+"""Tokens of a prompt between ways back, of a state that needs some: another question may follow."""
+
 OPENING = 8
 """Tokens that a chat template may open an answer with."""
 
@@ -201,13 +204,15 @@ class Decoding:
         Raises:
             Cancelled: the user stopped it.
         """
-        chunk, end = _FIRST_CHUNK, len(self.tokens) - 1
+        end = len(self.tokens) - 1
         border = self._border(end)
         # A state takes in the earlier parts of a longer forward at once: given up on the way, it
         # would be behind what is committed.
         most = CHUNK if self.state.recurrent else MAX_PREFILL_CHUNK
+        least = most if self.state.recurrent and self._cancel is not None else _FIRST_CHUNK
         if logits := reader is not None and reader.logits:
-            most = _FIRST_CHUNK
+            most = least = _FIRST_CHUNK
+        chunk = least
         while (done := len(self.state)) < len(self.tokens) - 1:
             if self.cancelled():
                 raise Cancelled
@@ -220,8 +225,9 @@ class Decoding:
                 reader.take(done, found)
             self.state.commit(range(len(piece)))
             pace = len(piece) / max(perf_counter() - start, 1e-6)
-            chunk = min(max(16, int(pace * PREFILL_SECONDS)), most)
-            if len(self.state) == border:
+            chunk = min(max(least, int(pace * PREFILL_SECONDS)), most)
+            passed = len(self.state) // SNAPSHOT_EVERY - done // SNAPSHOT_EVERY
+            if passed or len(self.state) == border:
                 self._snapshot()
             yield len(self.state)
 

@@ -139,13 +139,13 @@ def test_commands_go_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 _NOT_AT_THE_START = """
 torch transformers tokenizers llguidance safetensors numpy markdown_it pygments psutil email ssl
-app.chat.text.inline app.widgets.table_dialog app.settings_page.reports_dialog
+app.markdown.inline app.widgets.table_dialog app.settings_page.reports_dialog
 app.settings_page.dialog app.settings_page.page app.settings_page.presets_dialog
 app.settings_page.prompts_dialog app.session.documents app.session.document_text pypdf
 app.showcase.measure app.showcase app.chat.sampling.setup_panel app.performance.card
 app.models.models_page app.models.job_row app.tuning.tuning_page app.benchmark
 app.conversations.trash_dialog app.history.rescue app.shell.about app.shell.palette
-app.shell.pytorch_offer
+app.shell.pytorch_offer app.tools.loop app.tools.toolbox app.chat.messages.tool_card mcp pydantic
 """
 _PACKAGES_AT_THE_START = {
     *("PySide6", "shiboken6", "shibokensupport", "signature_bootstrap", "__feature__"),
@@ -174,6 +174,29 @@ files = {name: getattr(module, "__file__", None) for name, module in sys.modules
 assembly.close()
 print(json.dumps([files, SOON]))
 """
+
+
+_SETTINGS = """
+import sys
+from importlib import import_module
+import app.application
+from app.shell.warm_up import LATER, SOON, _import
+_import()
+for name in (*SOON, "app.settings_page.stored", *LATER):
+    import_module(name)
+before = set(sys.modules)
+import app.settings_page.dialog, app.settings_page.serving, app.settings_page.tools
+own = {name for name in set(sys.modules) - before}
+print(len(own), *sorted(own))
+"""
+
+
+def test_settings_open_with_their_modules_imported() -> None:
+    """Nearly all: those of stored data took a tenth of a second when the settings were opened."""
+    told = subprocess.run(
+        [sys.executable, "-c", _SETTINGS], cwd=_ROOT, stdout=subprocess.PIPE, check=True, timeout=60
+    ).stdout.split()
+    assert int(told[0]) <= 6, told
 
 
 def test_a_start_imports_only_what_the_first_picture_needs(tmp_path: Path) -> None:

@@ -56,7 +56,5 @@ def start(*arguments: str | Path, **streams: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "app", *map(str, arguments)],
         cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **streams,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams},
     )

@@ -31,10 +31,16 @@ class _Tags(HTMLParser):
         assert attrs in ([], [("style", "white-space: pre-wrap")]), attrs
 
 
+_DRAWING = {"role", "width", "height", "viewbox", "style"}
+
+
 class _Exported(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag not in ("img", "script", "iframe", "svg", "object"), tag
+        assert tag not in ("img", "script", "iframe", "object"), tag
         told = dict(attrs)
+        if tag == "svg":  # a formula
+            assert set(told) == _DRAWING, attrs
+            assert str(told["style"]).startswith("vertical-align:"), attrs
         assert not any(name.startswith("on") for name in told), attrs
         if "href" in told:
             scheme, colon, _ = str(told["href"]).partition(":")

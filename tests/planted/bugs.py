@@ -75,12 +75,15 @@ from parallel_bugs import (
 )
 from planning_bugs import (
     borrowed_matrices_counted_twice,
+    disturbed_answers_move_the_model,
     drafts_leave_their_embedding_behind,
     drafts_take_no_memory,
     features_take_no_memory,
 )
 from planting import everywhere
 from recurrent_bugs import (
+    a_lead_followed_after_a_rejection,
+    a_lead_taken_for_ones_own,
     accepted_rows_left_among_the_rejected,
     convolution_over_neighbours,
     rejected_rows_in_the_state,
@@ -92,9 +95,22 @@ from recurrent_bugs import (
 from server_bugs import (
     answers_begun_anew_after_making_room,
     answers_of_others_stopped_from_the_window,
+    biases_that_the_draws_leave_out,
+    connections_without_a_request_stay,
     hosts_known_by_their_beginning,
     prompts_of_others_in_ones_own_cache,
     turns_kept_until_all_is_read,
+)
+from tool_bugs import (
+    calls_run_without_being_asked_for,
+    cards_without_a_height,
+    changed_tools_run_all_the_same,
+    imports_that_bring_their_tools,
+    loops_of_calls_without_a_bound,
+    permissions_that_outlive_their_tool,
+    redirects_to_anywhere,
+    results_with_control_characters,
+    the_whole_environment_given_to_servers,
 )
 
 ENVIRONMENT = "DUOTAIL_PLANTED_BUG"
@@ -366,6 +382,7 @@ def cards_matched_by_their_order() -> None:
 
 _DECODE = "tests/engine/speculative/"
 _SERVER = "tests/engine/server/test_"
+_TOOLS = "tests/app/tools/test_"
 _MODEL = "tests/engine/model/"
 _STREAM = _MODEL + "text/test_text_stream.py::"
 _PARITY = ("tests/engine/backend/test_parity.py",)
@@ -458,6 +475,10 @@ BUGS: dict[str, Bug] = {
         Bug(drafts_take_no_memory, ("tests/engine/plan/test_machines.py",)),
         Bug(drafts_leave_their_embedding_behind, _PLAN),
         Bug(borrowed_matrices_counted_twice, _PLAN),
+        Bug(
+            disturbed_answers_move_the_model,
+            ("tests/engine/service/test_placement_watch.py",),
+        ),
         Bug(features_take_no_memory, _PLAN),
         Bug(failed_loads_keep_what_they_had, ("tests/engine/session/test_accelerated.py",)),
         Bug(ledger_omission, ("tests/engine/backend/test_held_memory.py",)),
@@ -473,6 +494,8 @@ BUGS: dict[str, Bug] = {
         Bug(rejected_rows_in_the_state, ("tests/engine/backend/test_delta.py",)),
         Bug(accepted_rows_left_among_the_rejected, ("tests/engine/backend/test_delta.py",)),
         Bug(convolution_over_neighbours, ("tests/engine/backend/test_delta.py",)),
+        Bug(a_lead_taken_for_ones_own, ("tests/engine/backend/test_delta.py",)),
+        Bug(a_lead_followed_after_a_rejection, ("tests/engine/backend/test_delta.py",)),
         Bug(siblings_begin_with_each_others_state, ("tests/engine/backend/test_delta.py",)),
         Bug(states_that_do_not_go_back, ("tests/engine/backend/test_delta.py",)),
         Bug(rates_taken_as_stored, ("tests/engine/loading/test_hybrid.py",)),
@@ -507,6 +530,8 @@ BUGS: dict[str, Bug] = {
         Bug(notes_of_a_file_that_was_changed, ("tests/engine/hub/test_download_parts.py",)),
         Bug(room_for_the_largest_download_only, ("tests/engine/hub/test_download_parts.py",)),
         Bug(hosts_known_by_their_beginning, (_SERVER + "access.py",)),
+        Bug(biases_that_the_draws_leave_out, ("tests/engine/speculative/test_biased.py",)),
+        Bug(connections_without_a_request_stay, (_SERVER + "server.py",)),
         Bug(answers_begun_anew_after_making_room, (_SERVER + "household.py",)),
         Bug(turns_kept_until_all_is_read, (_SERVER + "queue.py",)),
         Bug(prompts_of_others_in_ones_own_cache, (_SERVER + "server_advisories.py",)),
@@ -514,6 +539,15 @@ BUGS: dict[str, Bug] = {
             answers_of_others_stopped_from_the_window,
             ("tests/engine/service/test_giving_way.py",),
         ),
+        Bug(calls_run_without_being_asked_for, (_TOOLS + "loop.py",)),
+        Bug(loops_of_calls_without_a_bound, (_TOOLS + "loop.py",)),
+        Bug(imports_that_bring_their_tools, (_TOOLS + "loop.py",)),
+        Bug(cards_without_a_height, (_TOOLS + "loop.py",)),
+        Bug(permissions_that_outlive_their_tool, (_TOOLS + "server_list.py",)),
+        Bug(changed_tools_run_all_the_same, (_TOOLS + "stdio_servers.py",)),
+        Bug(results_with_control_characters, (_TOOLS + "results.py",)),
+        Bug(the_whole_environment_given_to_servers, (_TOOLS + "stdio_servers.py",)),
+        Bug(redirects_to_anywhere, (_TOOLS + "http_servers.py",)),
     )
 }
 

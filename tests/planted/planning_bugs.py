@@ -41,3 +41,10 @@ def features_take_no_memory() -> None:
     from engine.plan.footprint import Footprint
 
     Footprint.feature_bytes = lambda _self, _context: 0  # type: ignore[method-assign]
+
+
+def disturbed_answers_move_the_model() -> None:
+    """The watch takes other programs' doing for the placement's."""
+    from engine.events import AnswerStats
+
+    AnswerStats.disturbed = property(lambda _self: False)  # type: ignore[assignment, method-assign]

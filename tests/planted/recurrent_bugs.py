@@ -15,8 +15,8 @@ def rejected_rows_in_the_state() -> None:
 
 def accepted_rows_left_among_the_rejected() -> None:
     """Rows of an accepted path stay where they were staged, and others are taken in."""
-    plant("delta.c", "memmove(row_at(s, target + i), row_at(s, sources[i]),",
-          "if (0) memmove(row_at(s, target + i), row_at(s, sources[i]),")  # fmt: skip
+    honest = "memmove(dt_delta_row(s, target + i), dt_delta_row(s, sources[i]),"
+    plant("delta_state.c", honest, f"if (0) {honest}")
 
 
 def convolution_over_neighbours() -> None:
@@ -27,6 +27,17 @@ def convolution_over_neighbours() -> None:
 def siblings_begin_with_each_others_state() -> None:
     """A node's first child overwrites the state that the others begin with."""
     plant("delta.c", "alone = node == last && from >= 0", "alone = from >= 0")
+
+
+def a_lead_taken_for_ones_own() -> None:
+    """Where another sequence's prompt leads its states to is taken for where one's own does."""
+    plant("delta.c", "s->lead == *number && s->lead_past == w->committed",
+          "s->lead_past == w->committed")  # fmt: skip
+
+
+def a_lead_followed_after_a_rejection() -> None:
+    """A state is taken to be behind all rows of a long chain, although not all were committed."""
+    plant("delta.c", "s->lead == *number && s->lead_past == w->committed", "s->lead == *number")
 
 
 def states_that_do_not_go_back() -> None:

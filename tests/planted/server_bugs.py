@@ -66,3 +66,22 @@ def prompts_of_others_in_ones_own_cache() -> None:
         return honest(self, tokens)
 
     PrefixCache.take = take  # type: ignore[method-assign]
+
+
+def biases_that_the_draws_leave_out() -> None:
+    """What is added to logits reaches the definition and not the native library."""
+    from engine.backend.native.sampling import NativeDraws
+
+    honest = NativeDraws.__init__
+
+    def init(self: Any, *arguments: Any, **more: Any) -> None:
+        honest(self, *arguments, **{**more, "bias": ()})
+
+    NativeDraws.__init__ = init  # type: ignore[method-assign]
+
+
+def connections_without_a_request_stay() -> None:
+    """Whoever connects often enough keeps everybody out."""
+    from engine.server.connection import ClientConnection
+
+    ClientConnection._make_place = lambda _: None  # type: ignore[method-assign]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QMenu, QScrollArea, QSizePolicy, QToolButton, QWidget
 
@@ -49,7 +49,8 @@ class AttachmentChip(QFrame):
         self.setProperty("look", "chip")
         self._icon = QLabel(self)
         name = QLabel(self)
-        name.setText(self._shortened(name, file.name))
+        taken = file.taken if isinstance(file, Attachment) else ""
+        name.setText(self._shortened(name, file.name, taken))
         name.setToolTip(file.name)
         self._about = QLabel(self)
         self._about.setProperty("look", "small")
@@ -123,9 +124,10 @@ class AttachmentChip(QFrame):
         self._icon.setPixmap(icon("file", current().muted).pixmap(scaled(18), scaled(18)))
 
     @staticmethod
-    def _shortened(label: QLabel, name: str) -> str:
-        """The middle gives way: the beginning and the suffix say most."""
-        return label.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, _WIDEST_NAME)
+    def _shortened(label: QLabel, name: str, taken: str) -> str:
+        """The middle of the file's name gives way: the beginning and the suffix say most."""
+        metrics, middle = label.fontMetrics(), Qt.TextElideMode.ElideMiddle
+        return metrics.elidedText(name.removesuffix(taken), middle, _WIDEST_NAME) + taken
 
 
 class AttachmentChips(QScrollArea):
@@ -162,11 +164,12 @@ class AttachmentChips(QScrollArea):
                 chip.deleteLater()
         self.chips = kept
         shown = [chip.file for chip in kept]
-        for file in files:
-            if file not in shown:
-                self.chips.append(self._make(file))
+        new = [file for file in files if file not in shown]
+        self.chips += map(self._make, new)
         self.setVisible(bool(self.chips))
         self._fit()
+        if new and kept:
+            QTimer.singleShot(0, self, self._show_last)  # once it has its place
 
     def show_tokens(self, attachment: Attachment, tokens: int) -> None:
         """Say how many tokens a file is, if it still goes along."""
@@ -178,6 +181,10 @@ class AttachmentChips(QScrollArea):
         """Narrower lines hold fewer."""
         super().resizeEvent(event)
         self._fit()
+
+    def _show_last(self) -> None:
+        if self.chips:
+            self.ensureWidgetVisible(self.chips[-1], 0, 0)
 
     def _fit(self) -> None:
         """Take the height of the lines, up to two and a half."""

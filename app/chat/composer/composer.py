@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QToolButton, QWidget
 
@@ -16,7 +16,7 @@ from app.theme.keys import key_words, with_keys
 from app.theme.theme import current
 from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.elided import ElidedLabel
-from engine.language import tr
+from engine.language import tr, tr_count
 
 _ROOM_FOR_WORDS = 480
 _ROUND = 36
@@ -29,6 +29,7 @@ class Composer(QFrame):
     stop_asked = Signal()
     setup_asked = Signal()
     files_asked = Signal()
+    tools_asked = Signal()
     thinking_chosen = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -40,6 +41,7 @@ class Composer(QFrame):
         self.field.setPlaceholderText(tr("Ask something, or type / for a prompt"))
         self.attach_button = IconButton("clip", tr("Attach files"), self, shortcut="Ctrl+O")
         self.setup_button = self._quiet("sliders")
+        self.tools_button = self._quiet("tool")
         self.think_button = self._quiet("bulb")
         self.think_button.setText(tr("Think"))
         self.think_button.setCheckable(True)
@@ -47,6 +49,7 @@ class Composer(QFrame):
         self.think_button.setToolTip(tr("The model thinks before it answers"))
         self.think_button.hide()
         self._hint = ElidedLabel(self)
+        self._hint.installEventFilter(self)
         self._hint.setProperty("look", "muted")
         self._hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.meter = ContextMeter(self)
@@ -63,6 +66,9 @@ class Composer(QFrame):
         self.setup_button.clicked.connect(self.setup_asked)
         self.attach_button.clicked.connect(self.files_asked)
         self.think_button.clicked.connect(self.thinking_chosen)
+        self.tools_button.clicked.connect(self.tools_asked)
+        self._tools = -1
+        self.show_tools(0)
         self._update_buttons()
 
     def _quiet(self, icon_name: str) -> QToolButton:
@@ -86,6 +92,7 @@ class Composer(QFrame):
             hbox(
                 self.attach_button,
                 self.setup_button,
+                self.tools_button,
                 self.think_button,
                 (self._hint, 1),
                 self.meter,
@@ -120,6 +127,19 @@ class Composer(QFrame):
         """Offer the choice whether the model thinks first, where there is one."""
         self.think_button.setVisible(possible)
         self.think_button.setChecked(on)
+        self._colour_icons()
+
+    def show_tools(self, count: int) -> None:
+        """Say how many tools the conversation may use."""
+        if count == self._tools:
+            return
+        self._tools = count
+        words = tr_count("{n} tool", "{n} tools", count) if count else tr("No tools")
+        self.tools_button.setAccessibleName(tr("Tools: {words}").format(words=words))
+        about = tr("Let the model call tools, such as a calculator")
+        does = with_keys(about, "Ctrl+Shift+U")
+        self.tools_button.setToolTip(f"{words}\n{does}")
+        self.tools_button.setText(str(count) if count else "")
         self._colour_icons()
 
     def set_text(self, text: str) -> None:
@@ -170,9 +190,16 @@ class Composer(QFrame):
 
     def _colour_icons(self) -> None:
         tokens = current()
-        for button in (self.setup_button, self.think_button):
-            colour = tokens.accent if button.isChecked() else tokens.muted
+        for button in (self.setup_button, self.tools_button, self.think_button):
+            on = button.isChecked() or (button is self.tools_button and self._tools > 0)
+            colour = tokens.accent if on else tokens.muted
             button.setIcon(icon(str(button.property("icon_name")), colour))
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        """Look at the hint anew when what is beside it leaves it another width."""
+        if event.type() is QEvent.Type.Resize and watched is self._hint:
+            self._fit_words()
+        return super().eventFilter(watched, event)
 
     def _fit_words(self) -> None:
         """The hint is shown whole or not at all; what is wrong is always said."""

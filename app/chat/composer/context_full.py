@@ -113,7 +113,7 @@ class ContextChoices(QObject):
     def _probe(self, search: _Search) -> None:
         middle = (search.low + search.high) // 2
         rest = search.messages[search.starts[middle] :]
-        build = partial(counted_request, rest, search.setup)
+        build = partial(counted_request, rest, search.setup, self._session.offers())
         self._asker.count(build, lambda tokens: self._narrow(search, middle, tokens))
 
     def _narrow(self, search: _Search, middle: int, tokens: int) -> None:

@@ -67,13 +67,13 @@ class MessageQueue(QObject):
 
     def _follow(self) -> None:
         self._view.show_drafts(self.waiting)
-        if self.waiting and self._session.live is None:
+        if self.waiting and not self._session.busy:
             self._turn.start()  # whoever tells of the change is done then
 
     def _send_next(self) -> None:
         messages, waiting = self._session.messages, self.waiting
         held = bool(messages) and messages[-1].state in _HOLDS and not self._urgent
-        if not waiting or self._session.live is not None or held:
+        if not waiting or self._session.busy or held:
             return
         key, draft = self._key, waiting[0]
         if self._session.send(with_attachments(draft.attachments, draft.text)):

@@ -21,11 +21,8 @@ from app.engine_link.status import EngineStatus
 from app.history import ChatSetup, StoredMessage
 from app.notices import report, report_failure, tell
 from app.session.attachments import (
-    MOST_BYTES,
-    MOST_FILES,
     Attachment,
     as_block,
-    folder_files,
     is_document,
     model_among,
     pasted,
@@ -33,14 +30,13 @@ from app.session.attachments import (
     with_attachments,
 )
 from app.session.message_drafts import NOTHING, Draft, MessageDrafts
-from app.session.passages import extract
 from app.session.request import counted_request
 from app.session.session import ChatSession
 from app.signals import TypedSignal
 from app.widgets.file_dialog import ask_for_files
 from engine.errors import Cancelled, UserFixable
 from engine.events import RoundFinished
-from engine.language import number, tr, tr_count
+from engine.language import tr, tr_count
 from engine.request import ChatRequest, Role
 
 _PAUSE_MS = 250
@@ -124,7 +120,7 @@ class Outgoing(QObject):
         for folder in folders:
             key = self._key
             take = partial(self._take_folder, key, folder)
-            in_background(self, partial(_read_folder, folder), take, self._refuse, long=True)
+            in_background(self, partial(_text_files, folder), take, self._refuse, long=True)
         paths = [path for path in paths if path not in folders]
         texts = [path for path in paths if not is_document(path)]
         if texts:
@@ -181,7 +177,12 @@ class Outgoing(QObject):
                 )
             )
         elif left_out:
-            tell(tr_count("{n} file was left out.", "{n} files were left out.", left_out))
+            told = tr_count(
+                "{n} file was left out: it holds no text, or is one too many.",
+                "{n} files were left out: they hold no text, or are too many.",
+                left_out,
+            )
+            tell(tr("“{name}”: {told}").format(name=folder.name, told=told))
 
     def _attach(self, key: int | None, attachment: Attachment) -> None:
         if attachment.notice:
@@ -291,7 +292,7 @@ class Outgoing(QObject):
                 words = tr("“{name}” is still being read. Send the message when it is there.")
                 tell(words.format(name=file.name))
                 return
-        if self._session.live is not None:
+        if self._session.busy:
             self._queue.add(self._draft())
             self._clear()
             return
@@ -304,10 +305,10 @@ class Outgoing(QObject):
 
     def ask(self, text: str) -> None:
         """Ask this; what is written stays. It waits for an answer that another chat gets."""
-        if self._session.live is None:
-            self._session.send(text)
-        else:
+        if self._session.busy:
             self._queue.add(Draft(text))
+        else:
+            self._session.send(text)
 
     def _send(self) -> None:
         text = self._composer.field.toPlainText().strip("\n")
@@ -330,7 +331,12 @@ class Outgoing(QObject):
             if key == self._key and tuple(self.attachments) == files:
                 self._show(parts)
 
-        in_background(self, lambda: _parts_of(files, question, room), taken, self._refuse)
+        def cut() -> list[Attachment]:
+            from app.session.passages import parts_of  # not for the first picture
+
+            return parts_of(files, question, room)
+
+        in_background(self, cut, taken, self._refuse)
 
     def _clear(self) -> None:
         self._pastes = 0
@@ -378,7 +384,8 @@ class Outgoing(QObject):
             self._asker.forget()
             self._show_fill(0)
             return
-        build = partial(counted_request, messages, self._session.sent_setup)
+        session = self._session
+        build = partial(counted_request, messages, session.sent_setup, session.offers())
         self._asker.count(build, self._show_fill)
 
     def _count_ahead(self) -> None:
@@ -456,33 +463,7 @@ def _read_all(paths: Sequence[Path]) -> list[Attachment | UserFixable]:
     return read
 
 
-def _read_folder(folder: Path) -> tuple[list[Attachment], int]:
-    """Return the text files in a folder, named from there, and how many were left out."""
-    found = folder_files(folder)
-    files: list[Attachment] = []
-    total = 0
-    for path in found[:MOST_FILES]:
-        try:
-            made = read_attachment(path)
-        except UserFixable:
-            continue
-        total += made.size
-        if total > MOST_BYTES:
-            break
-        files.append(replace(made, name=path.relative_to(folder.parent).as_posix(), notice=""))
-    return files, len(found) - len(files)
+def _text_files(folder: Path) -> tuple[list[Attachment], int]:
+    from app.session.attached_folder import read_folder  # not for the first picture
 
-
-def _parts_of(files: Sequence[Attachment], question: str, letters: int) -> list[Attachment]:
-    """Return files with only the passages that matter, each by its share of so many letters."""
-    whole = sum(len(each.text) for each in files)
-    made: list[Attachment] = []
-    for each in files:
-        room = letters * len(each.text) // max(whole, 1)
-        found = extract(each.text, question, room)
-        name = tr("{name} ({taken} of {all} passages)")
-        told = name.format(name=each.name, taken=number(found.taken), all=number(found.passages))
-        size = len(found.text.encode("utf-8", "replace"))
-        part = replace(each, name=told, text=found.text, size=size, path="", encoding="")
-        made.append(part if found.taken < found.passages else each)
-    return made
+    return read_folder(folder)

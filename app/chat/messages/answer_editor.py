@@ -10,7 +10,7 @@ from app.widgets.boxes import vbox
 from app.widgets.labels import plain_label
 from engine.language import tr
 
-_WIDTH, _HEIGHT = 680, 460
+_WIDTH, _HEIGHT = 780, 560
 
 
 class AnswerEditor(QDialog):

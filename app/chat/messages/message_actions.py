@@ -10,8 +10,10 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication, QIcon, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
+from app.signals import TypedSignal
 from app.theme.icons import icon
 from app.theme.theme import current
+from app.tools.call_phase import Decision
 from engine.language import later, tr
 
 
@@ -64,6 +66,8 @@ class MessageRequests(QObject):
     show_rounds = Signal(int)
     underline = Signal(bool)
     """Underline drafted words, or no longer."""
+    decide = TypedSignal[int, Decision]()
+    """The call of a tool, and whether it may run."""
 
 
 _WORDS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from PySide6.QtCore import QRect, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QPoint, QRect, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLabel, QToolButton, QWidget
 
@@ -92,9 +92,14 @@ class Footer(QWidget):
             self._shown = shown
             self._show_icons()
 
+    def below(self, act: Act) -> QPoint:
+        """Return where a menu of this action begins: under its icon, if that is shown."""
+        button = self._icon_of(act)
+        return QPoint(self.width(), 0) if button is None else button.geometry().bottomLeft()
+
     def confirm(self, act: Act) -> None:
         """Show for a moment that something was done."""
-        button = next((each for each in self._icons if each.property("act") == act.value), None)
+        button = self._icon_of(act)
         if button is not None:
             button.set_icon("check", "success")
             QTimer.singleShot(_CONFIRM_MS, button, lambda: button.set_icon(act.value))
@@ -103,6 +108,9 @@ class Footer(QWidget):
         """Keep every part at its end of the line."""
         super().resizeEvent(event)
         self._place()
+
+    def _icon_of(self, act: Act) -> IconButton | None:
+        return next((each for each in self._icons if each.property("act") == act.value), None)
 
     def _parts(self) -> list[QWidget]:
         first = [self._numbers] if self._numbers is not None else []

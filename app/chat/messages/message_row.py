@@ -238,9 +238,7 @@ class MessageRow(QWidget):
                     step = -1 if act is Act.EARLIER else 1
                     self.requests.show_version.emit(message.id, step)
             case Act.MORE:
-                self.open_menu(
-                    self.footer.mapToGlobal(QPoint(self.footer.width(), 0)), MenuTarget()
-                )
+                self.open_menu(self.footer.mapToGlobal(self.footer.below(act)), MenuTarget())
             case _:
                 pass
 

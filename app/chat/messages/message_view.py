@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from math import inf
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QTextCursor
@@ -45,7 +46,8 @@ class AnswerMessage(MessageRow):
         self._rendered_at = -inf
         self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._flush)
-        self.text.prepare(message.text)
+        self._filter: CallFilter | None = None
+        self.text.prepare(shown_text(message))
         self.update_parts()
 
     @property
@@ -90,8 +92,12 @@ class AnswerMessage(MessageRow):
         live.refused.connect(self._add_ghost)
         live.ended.connect(self._finish)
         self._late_spans.clear()
+        if live.tools.tools:
+            from app.session.calls import CallFilter  # most answers call nothing
+
+            self._filter = CallFilter(live.tools.tools)
         if self.message.text:  # a continued answer goes on in its last paragraph
-            self.text.reopen(self.message.text)
+            self.text.reopen(self._filtered(self.message.text))
         else:
             self.say("")
         self.show_tint(on=self._tinted)
@@ -109,13 +115,19 @@ class AnswerMessage(MessageRow):
         self.grown.emit()
 
     def _take_text(self, delta: TextDelta) -> None:
-        self._append(delta.text)
+        self._append(self._filtered(delta.text))
         self._late_spans.extend(delta.spans)
         if self._tinted:
             self.text.add_tint(delta.spans)
 
+    def _filtered(self, text: str) -> str:
+        """Leave calls of tools out of what comes: they have messages of their own."""
+        return text if self._filter is None else self._filter.feed(text)
+
     def _append(self, text: str) -> None:
         """Take in more text; it is rendered at once, but not more often than frames are due."""
+        if not text:
+            return
         self._pending.append(text)
         if self._timer.isActive():
             return
@@ -147,10 +159,11 @@ class AnswerMessage(MessageRow):
         self._stop_waiting()
         self.message = message
         self._late_spans.clear()
-        if self.text.raw_text == message.text:
+        shown = shown_text(message)
+        if self.text.raw_text == shown:
             self.text.finish()
         else:
-            self.text.show_markdown(message.text)
+            self.text.show_markdown(shown)
         if self._tinted:
             self.show_tint(on=True)
         self.update_parts()
@@ -158,7 +171,7 @@ class AnswerMessage(MessageRow):
     def whole_text(self) -> str:
         """Return the text that has come so far."""
         if self._live is None:
-            return self.message.text
+            return shown_text(self.message)
         return self.text.raw_text + "".join(self._pending)
 
     def _next_frame(self) -> int:
@@ -196,7 +209,7 @@ class AnswerMessage(MessageRow):
     def update_parts(self) -> None:
         """Renew how the answer ended, its numbers, its versions and its actions."""
         message = self.message
-        self.text.setVisible(bool(message.text) or self._live is not None)
+        self.text.setVisible(bool(shown_text(message)) or self._live is not None)
         self._show_note("" if self._live is not None else answer_note(message))
         if self._live is not None:
             self.footer.set_state(FooterState())
@@ -282,4 +295,19 @@ class AnswerMessage(MessageRow):
         self._note.setText(words)
 
 
-Bubble = UserMessage | AnswerMessage
+def shown_text(message: StoredMessage) -> str:
+    """Return an answer's text as it is shown: without the calls that became messages."""
+    if not message.calls:
+        return message.text
+    from app.session import calls
+
+    return calls.shown_text(message)
+
+
+if TYPE_CHECKING:
+    from app.chat.messages.tool_message import ToolMessage
+    from app.session.calls import CallFilter
+
+    Bubble = UserMessage | AnswerMessage | ToolMessage
+else:  # few chats have a tool's message
+    Bubble = UserMessage | AnswerMessage

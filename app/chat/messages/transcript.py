@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPainter, QResizeEvent
@@ -25,6 +25,14 @@ from app.theme.theme import current, ui_font
 from engine.language import tr
 from engine.request import Role
 
+if TYPE_CHECKING:
+    from app.chat.messages.tool_message import ToolMessage
+    from app.tools.call_phase import CallPhase
+    from app.tools.entry import ToolEntry
+
+    CallState = tuple[CallPhase, ToolEntry | None]
+_CARD = 120
+"""About the height of a tool's card."""
 _PLACEHOLDER_LINE = 26
 _HIT_BELOW = 80
 """Pixels above a search hit that is scrolled to."""
@@ -43,6 +51,8 @@ class Transcript(Column):
         self.requests.show_version.connect(self._keep_arrows)
         self.setAccessibleName(tr("Conversation"))
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.call_state: Callable[[StoredMessage], CallState] | None = None
+        """Returns how far the call of a tool's message is, and the tool."""
         self._messages: list[StoredMessage] = []
         self._marked: tuple[int, int, int] | None = None
         self._searched: tuple[int | None, Sequence[str]] | None = None
@@ -117,6 +127,24 @@ class Transcript(Column):
         index = self._index(message.id)
         if index is not None:
             self._messages[index] = message
+
+    def show_calls(self) -> None:
+        """Show how far the calls of tools are."""
+        for bubble in self.bubbles:
+            index = self._index(bubble.message.id)
+            self._show_call(bubble, None if index is None else self._messages[index])
+
+    def _show_call(self, bubble: Bubble, message: StoredMessage | None = None) -> None:
+        if (row := _as_tool(bubble)) is not None and self.call_state is not None:
+            message = message or row.message
+            row.show_call(message, *self.call_state(message))
+
+    def lead_to_call(self, index: int) -> None:
+        """Lead the keyboard to the question whether a call may run."""
+        if (row := _as_tool(self.bubble_at(index))) is not None:
+            self.make_ready(index)
+            self.scroll_into_view(index)
+            row.card.first_choice.setFocus(Qt.FocusReason.TabFocusReason)
 
     def last_answer(self) -> AnswerMessage | None:
         """The answer at the end, if there is one."""
@@ -227,8 +255,8 @@ class Transcript(Column):
     def make_row(self, index: int) -> Bubble:
         """The widget of a message."""
         message = self._messages[index]
-        kind = AnswerMessage if message.role is Role.ASSISTANT else UserMessage
-        bubble = kind(message, self.requests, self.viewport())
+        bubble = _kind(message)(message, self.requests, self.viewport())
+        self._show_call(bubble)
         bubble.set_last(last=index == len(self._messages) - 1)
         text = bubble.text
         text.link_clicked.connect(self.link_clicked)
@@ -264,8 +292,12 @@ class Transcript(Column):
         line = int(metrics.height() * 1.4)
         around = footer_height() + max(GAP, 2 * BUBBLE_EDGE)
         return [
-            around + line * (1 + len(text) // per_line + text.count("\n"))
-            for text in map(_unfolded, self._messages[first:])
+            around + _CARD
+            if message.role is Role.TOOL
+            else around + line * (1 + len(text) // per_line + text.count("\n"))
+            for message, text in zip(
+                self._messages[first:], map(_unfolded, self._messages[first:]), strict=True
+            )
         ]
 
     def paint_missing(self, painter: QPainter, index: int, area: QRect) -> None:
@@ -273,7 +305,7 @@ class Transcript(Column):
         tokens = current()
         painter.setPen(Qt.PenStyle.NoPen)
         area.setHeight(area.height() - footer_height())
-        if self._messages[index].role is not Role.ASSISTANT:
+        if self._messages[index].role is Role.USER:
             painter.setBrush(QColor(tokens.bubble))
             area.setLeft(area.right() - area.width() // 2)
             painter.drawRoundedRect(area, 14, 14)
@@ -349,9 +381,28 @@ class Transcript(Column):
             self.reflow()
 
 
+def _kind(message: StoredMessage) -> type[Bubble]:
+    """Return the kind of row that shows a message."""
+    match message.role:
+        case Role.ASSISTANT:
+            return AnswerMessage
+        case Role.TOOL:
+            from app.chat.messages.tool_message import ToolMessage  # few chats have one
+
+            return ToolMessage
+    return UserMessage
+
+
+def _as_tool(bubble: Bubble) -> ToolMessage | None:
+    """Return the row of a tool's message as one; None: it is another's."""
+    if bubble.message.role is not Role.TOOL:
+        return None
+    return cast("ToolMessage", bubble)
+
+
 def _unfolded(message: StoredMessage) -> str:
     """The text of a message that is shown without opening anything, about as long as it looks."""
     if message.role is not Role.USER:
-        return message.text
+        return "" if message.role is Role.TOOL else message.text
     files, said = sent_files(message.text)
     return "\n\n" * len(files) + message.text[said:]

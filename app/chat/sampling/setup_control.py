@@ -82,8 +82,9 @@ class SetupControl(QObject):
         return replace(settings, presets=(recommended_preset(plan.sampling), *settings.presets))
 
     def _choose(self, setup: ChatSetup) -> None:
-        """The panel knows nothing of what was left out to make room."""
-        self._session.set_setup(replace(setup, seen_after=self._session.setup.seen_after))
+        """The panel knows nothing of what was left out to make room, nor of tools."""
+        now = self._session.setup
+        self._session.set_setup(replace(setup, seen_after=now.seen_after, tools=now.tools))
 
     def toggle_thinking(self) -> None:
         """Turn thinking on or off, where the model leaves the choice."""

@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.chat.text.dialect import GROWING, MAX_NESTING, OPEN_FORMULA, blocks_only
 from app.chat.text.markdown import BlockKind, Chain, MarkdownBlock, clean, only_adds_words, plain
+from app.markdown.dialect import GROWING, MAX_NESTING, OPEN_FORMULA, blocks_only
 from engine.model.text.code_fence import FENCE, closes
 
 _MAX_TAIL = 16_000

@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QFont, QTextCharFormat, QTextCursor
 
-from app.chat.maths.atoms import joined
-from app.chat.maths.formula import atoms_of, runs
-from app.chat.maths.shapes import is_flat
-from app.chat.text.dialect import CELL, parser
-from app.chat.text.formula_object import insert_formula
 from app.chat.text.lines import SourcePlaces
 from app.chat.text.regions import Property
 from app.chat.text.source_map import utf16_length
 from app.chat.text.styles import TextFonts, link
+from app.markdown.dialect import CELL, LONGEST_TEXT, parser
+from app.markdown.formula_object import insert_formula
+from app.markdown.maths.atoms import joined
+from app.markdown.maths.formula import atoms_of, runs
+from app.markdown.maths.shapes import is_flat
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-_LONGEST = 6_000
-"""Longer texts get no emphasis or links: their marks are shown as they are."""
 LINE_SEPARATOR = "\u2028"
 
 _SHIFTS = {
@@ -66,10 +64,10 @@ class InlineWriter:
 
         `cell` tells that it is a table's, where `<br>` breaks the line.
         """
-        from app.chat.text.inline import places
+        from app.markdown.inline import places
 
         text = content[at:]
-        if len(text) > _LONGEST:
+        if len(text) > LONGEST_TEXT:
             self._put(cursor, text.replace("\n", LINE_SEPARATOR), style, placed, at, len(content))
             return
         dialect = parser()

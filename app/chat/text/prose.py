@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextBlockFormat, QTextCursor, QTextListFormat
 
-from app.chat.text.dialect import blocks_only
 from app.chat.text.inline_writer import FormulaSource, InlineWriter
 from app.chat.text.lines import SourceLines, SourcePlaces
 from app.chat.text.markdown import MarkdownBlock
 from app.chat.text.regions import INVISIBLE, Region, RegionKind
 from app.chat.text.styles import INDENT, QUOTE_INDENT, is_rtl
 from app.chat.text.table import rows_of
+from app.markdown.dialect import blocks_only
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

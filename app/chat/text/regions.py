@@ -21,12 +21,6 @@ class Property(IntEnum):
     """An empty text block that Qt needs around a table, or one that keeps room for a widget."""
     SOURCE = QTextFormat.Property.UserProperty + 3
     """Property of a character format: the source of a formula; selecting it copies that."""
-    LATEX = QTextFormat.Property.UserProperty + 4
-    """Property of a formula that is painted: what it is made from."""
-    DISPLAY = QTextFormat.Property.UserProperty + 5
-    """Property of a formula that is painted: whether it stands on lines of its own."""
-    PIXELS = QTextFormat.Property.UserProperty + 6
-    """Property of a formula that is painted: size of its letters."""
 
 
 class RegionKind(StrEnum):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QFontInfo, QTextBlockFormat, QTextCharFormat, QTextFormat
 
-from app.theme.theme import current, mono_font, ui_font
+from app.theme.theme import FORMULA_FAMILIES, current, mono_font, ui_font
 
 CODE_HEADER = 34
 """Height of the strip above code that holds the language and the copy button."""
@@ -19,15 +19,6 @@ INDENT = 26
 """Width of one level of a list."""
 QUOTE_INDENT = 18
 _HEADING_SCALE = {1: 1.4, 2: 1.22, 3: 1.08}
-_MATHS_FAMILIES = [
-    "STIX Two Math",
-    "Cambria Math",
-    "Latin Modern Math",
-    "STIX Two Text",
-    "DejaVu Math TeX Gyre",
-    "DejaVu Serif",
-    "serif",
-]
 
 
 def prose_size() -> float:
@@ -105,7 +96,7 @@ class TextFonts:
     def maths(self, style: QTextCharFormat) -> QTextCharFormat:
         """Upright parts of formulas within text of the format `style`."""
         result = QTextCharFormat(style)
-        result.setFontFamilies(_MATHS_FAMILIES)
+        result.setFontFamilies(FORMULA_FAMILIES)
         result.setFontStyleHint(QFont.StyleHint.Serif)
         result.setFontPointSize(style.fontPointSize() * 1.04)
         return result

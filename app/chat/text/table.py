@@ -17,10 +17,10 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 
-from app.chat.text.dialect import blocks_only
 from app.chat.text.inline_writer import InlineWriter
 from app.chat.text.lines import SourceLines, SourcePlaces
 from app.chat.text.styles import TextFonts, is_rtl
+from app.markdown.dialect import blocks_only
 from app.theme.theme import current
 
 if TYPE_CHECKING:

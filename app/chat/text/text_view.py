@@ -22,7 +22,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from app.chat.text.backdrop import is_code, paint_region, region_box
-from app.chat.text.formula_object import paint_formulas
 from app.chat.text.highlight import CodeColours, load_lexer
 from app.chat.text.line_boxes import BlockLines
 from app.chat.text.markdown import BlockKind, MarkdownBlock
@@ -34,6 +33,7 @@ from app.chat.text.surface import TextSurface, changes_look
 from app.chat.text.thought_view import QUIET, ThoughtView
 from app.chat.text.tint import Ghost, Marks
 from app.chat.text.writer import DocumentWriter
+from app.markdown.formula_object import FormulaObject, paint_formulas
 from app.theme.icons import IconButton
 from app.theme.theme import current
 from engine.events import TokenSpan
@@ -73,7 +73,7 @@ class TextView(TextSurface):
         self._marks = Marks() if within is None else within.marks
         self._source = MessageSource()
         scale = QUIET if within else 1.0
-        paint_formulas(self.document(), self)
+        paint_formulas(self.document(), FormulaObject(self))
         self._writer = DocumentWriter(self.document(), self._source.offsets, scale)
         self._colours = CodeColours(self.document())
         self._overlay = OverlayPainter(self.document(), self._marks)

@@ -11,6 +11,7 @@ from app.settings.prompts import BUILT_IN_PROMPTS
 from app.showcase.scenes.shoot import Shoot, new_chat
 from app.showcase.stage import Stage, catch_up, settle, wait_for
 
+_STORY_TOKENS = 20_000
 _NOTES = "def main() -> None:\n    print('Hello')\n" * 30
 
 
@@ -33,9 +34,13 @@ def composer(stage: Stage, shoot: Shoot) -> None:
     shoot("setup", chat.setup_panel)
     chat.setup_panel.hide()
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "main.py"
-        file.write_text(_NOTES)
-        chat.outgoing.attach([file])
+        project = Path(folder) / "project"
+        project.mkdir()
+        (project / "main.py").write_text(_NOTES)
+        prices = Path(folder) / "prices.csv"
+        prices.write_bytes("Größe;Preis\nmüßig;3,50 €\n".encode("cp1252"))
+        chat.outgoing.attach([project, prices])
+        wait_for(lambda: len(chat.outgoing.attachments) == 2)
         catch_up()
         chat.composer.chips.show_files([*chat.outgoing.attachments, ReadingFile("Thesis.pdf")])
         chat.composer.set_text("What does this program do?\nPlease explain it line by line.")
@@ -59,5 +64,19 @@ def context_full(stage: Stage, shoot: Shoot) -> None:
     stage.tell()
     catch_up()
     shoot("context-full")
+    chat.composer.set_text("Where does the heron live?")
+    with tempfile.TemporaryDirectory() as folder:
+        story = Path(folder) / "Story of the marsh.txt"
+        story.write_text("\n\n".join(f"{part}. The heron flies. " * 20 for part in range(300)))
+        chat.outgoing.attach([story])
+        wait_for(lambda: meter.fill is not None and meter.fill.used > _STORY_TOKENS)
+        chat.composer.send()
+        wait_for(chat.context_card.parts_button.isVisible)
+        chat.context_card.parts_button.click()
+        wait_for(lambda: meter.fill is not None and meter.fill.fits)
+        catch_up()
+        shoot("relevant-parts")
+    for chip in list(chat.composer.chips.chips):
+        chip.removed.emit()
     chat.composer.set_text("")
     new_chat(stage)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from app.showcase.scenes.shoot import Shoot, answer, new_chat
+from app.chat.messages.message_actions import Act
+from app.showcase.scenes.shoot import Shoot, answer, dialog, new_chat
 from app.showcase.stage import Stage, catch_up
 from engine.events import FinishReason, TextDelta
 
@@ -126,6 +127,16 @@ def versions(stage: Stage, shoot: Shoot) -> None:
     stage.finish(_SHORT)
     catch_up()
     shoot("versions")
+
+
+def editing(stage: Stage, shoot: Shoot) -> None:
+    """Show an answer in the editor, and the dialog that asks where a chat is exported to."""
+    new_chat(stage)
+    answer(stage, _QUESTION, _ANSWER)
+    shown, chat = stage.window.chat.transcript.last_answer(), stage.assembly.session.current
+    if shown is not None:
+        dialog(stage, shoot, "answer-editor", lambda: shown.act(Act.REWRITE))
+    dialog(stage, shoot, "export", lambda: stage.window.sidebar.export(chat, "pdf"))
 
 
 def kinds_of_text(stage: Stage, shoot: Shoot) -> None:

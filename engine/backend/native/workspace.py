@@ -139,8 +139,10 @@ def _is_built() -> bool:
 
 def _segment_of(config: ModelConfig, blocks: Sequence[BlockConfig]) -> SegmentStruct:
     """A segment's shape, as far as the library looks at it to say what it allocates."""
-    kinds = list({(block.experts, block.gated, block.delta) for block in blocks})
-    structs = (BlockStruct * len(kinds))()  # alike blocks take nothing of their own
+    counts = Counter((block.experts, block.gated, block.delta) for block in blocks)
+    # Of blocks that are alike, only states take memory for each: what a long chain leads them to.
+    kinds = [kind for kind, count in counts.items() for _ in range(count if kind[2] else 1)]
+    structs = (BlockStruct * len(kinds))()
     for struct, (experts, gated, delta) in zip(structs, kinds, strict=True):
         struct.gated = gated
         if experts is not None:

@@ -56,3 +56,20 @@ class KeptModel:
     revision: str | None = None
     problem: str = ""
     gguf: bool = False
+
+
+def names_of(name: str, path: Path, repo: str | None = None) -> frozenset[str]:
+    """Return all that a model may be called, in lower case.
+
+    These are its name as lists show it, also with "-" for blanks, its file or folder with and
+    without an ending, and its repository on the hub.
+
+    Args:
+        name: as lists show it.
+        path: where it lies.
+        repo: on the hub, where it came from there.
+    """
+    found = [name, name.replace(" ", "-"), path.name, path.stem if path.suffix == ".gguf" else ""]
+    if repo:
+        found += [repo, repo.rpartition("/")[2]]
+    return frozenset(each.casefold() for each in found if each)

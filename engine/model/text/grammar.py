@@ -7,8 +7,10 @@ The library is imported with the first grammar. It reads a vocabulary once, a se
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,18 @@ from engine.request import Grammar, GrammarKind
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
+_LEAST_CONSTANT = -(2**53)
+"""Least number that a schema may have as a constant: from there on, every program has the same."""
+_BYTES_A_TOKEN = 140
+"""Bytes that the library holds for a token of a vocabulary, measured with one of 151,936."""
+_OPEN = (
+    *("additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames"),
+    "minProperties",
+)
+"""Keywords of objects that may have properties without being told their names."""
+_NAMED_SCHEMAS = ("properties", "$defs", "definitions")
+_SCHEMAS = ("items", "prefixItems", "additionalProperties", "anyOf", "oneOf")
+_EMBEDDED = re.compile(r"%json\s*")
 MOST_CHARACTERS = 256 * 1024
 """Longest text of a grammar."""
 COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -29,17 +43,29 @@ BODY = "BODY"
 """Stands for the grammars in the rules of an opening."""
 
 
+class Reserved(Protocol):
+    """Memory that was entered somewhere."""
+
+    def lasts_as_long_as(self, holder: object) -> object:
+        """Give it back when `holder` is garbage."""
+
+
 class GrammarCompiler:
     """Compiles grammars for a model's tokens; reads its vocabulary when first asked.
 
     Args:
         tokenizer: of the model.
         vocab: width of its logits.
+
+    Attributes:
+        reserve: enters what the vocabulary takes in this form, in bytes, when it is read. Raises
+            where there is no memory for it.
     """
 
     def __init__(self, tokenizer: Tokenizer, vocab: int) -> None:
         self._tokenizer = tokenizer
         self._vocab = vocab
+        self.reserve: Callable[[int], Reserved | None] = lambda _: None
         self._known: LLTokenizer | None = None
 
     def matcher(self, *grammars: Grammar, opening: str = "") -> GrammarMatcher:
@@ -71,6 +97,8 @@ class GrammarCompiler:
                 tr("This model has no token that ends an answer, so no grammar can hold it."),
                 tr("Choose another model, or ask without a grammar."),
             )
+        if (entry := self.reserve(_BYTES_A_TOKEN * self._vocab)) is not None:
+            entry.lasts_as_long_as(self)
         ends = sorted(self._tokenizer.eos_ids)
         vocabulary = _Vocabulary(self._tokenizer, self._vocab)
         return LLTokenizer(vocabulary, n_vocab=self._vocab, eos_token=ends)  # type: ignore[arg-type]
@@ -198,6 +226,8 @@ def _part(grammar: Grammar) -> dict[str, object]:
         case GrammarKind.GBNF:
             return {"lark_grammar": _lark_of_gbnf(grammar)}
         case GrammarKind.LARK:
+            for schema in _schemas_in(grammar.text):
+                _check_constants(schema, grammar)
             return {"lark_grammar": grammar.text}
 
 
@@ -206,11 +236,86 @@ def _schema(grammar: Grammar) -> object:
         schema = json.loads(grammar.text)
     except (ValueError, RecursionError) as error:
         raise _refusal(grammar, str(error)) from error
+    _check_constants(schema, grammar)
     if isinstance(schema, dict):
-        return {**schema, "x-guidance": COMPACT}
+        return {**closed(schema), "x-guidance": COMPACT}
     if isinstance(schema, bool):
         return {"x-guidance": COMPACT} if schema else {"enum": []}
     raise _refusal(grammar, "a schema is an object")
+
+
+def closed(schema: dict[str, object]) -> dict[str, object]:
+    """Return a schema whose objects have the properties that it names, and no others.
+
+    What follows it follows the schema, too. Small models have no end of further properties, and
+    other programs' grammars allow none either where a schema says nothing of them. One that
+    puts objects together from several parts stays as it is.
+    """
+    try:
+        return schema if _combines(schema) else _closed(schema)
+    except RecursionError:  # the library refuses it in words
+        return schema
+
+
+def _closed(schema: dict[str, object]) -> dict[str, object]:
+    found: dict[str, object] = {key: _closed_below(key, each) for key, each in schema.items()}
+    names, required = schema.get("properties"), schema.get("required", [])
+    if not isinstance(names, dict) or any(key in schema for key in _OPEN):
+        return found
+    if isinstance(required, list) and all(each in names for each in map(str, required)):
+        found["additionalProperties"] = False
+    return found
+
+
+def _closed_below(key: str, value: object) -> object:
+    """Return what stands under a keyword, the schemas in it closed."""
+    if key in _NAMED_SCHEMAS and isinstance(value, dict):
+        return {name: _closed_below("items", each) for name, each in value.items()}
+    if key not in _SCHEMAS:
+        return value
+    if isinstance(value, list):
+        return [_closed_below("items", each) for each in value]
+    return _closed(value) if isinstance(value, dict) else value
+
+
+def _combines(value: object) -> bool:
+    """Tell whether a schema puts an object together from several schemas."""
+    if isinstance(value, list):
+        return any(map(_combines, value))
+    if not isinstance(value, dict):
+        return False
+    parts = sum(key in value for key in ("properties", "$ref", "anyOf", "oneOf", "if", "not"))
+    return "allOf" in value or parts > 1 or any(map(_combines, value.values()))
+
+
+def _check_constants(schema: object, grammar: Grammar) -> None:
+    """Refuse what would end the process: the library overflows its stack, which nothing catches."""
+    try:
+        least = min(_constants(schema), default=0.0)
+    except RecursionError as error:
+        raise _refusal(grammar, "it is nested too deeply") from error
+    if least < _LEAST_CONSTANT:
+        raise _refusal(grammar, "constants below -2^53 are not supported")
+
+
+def _constants(value: object, *, inside: bool = False) -> Iterator[float]:
+    """Yield the numbers among the constants of a schema."""
+    match value:
+        case dict():
+            for key, each in value.items():
+                yield from _constants(each, inside=inside or key in ("const", "enum"))
+        case list():
+            for each in value:
+                yield from _constants(each, inside=inside)
+        case int() | float() if inside:
+            yield value
+
+
+def _schemas_in(lark: str) -> Iterator[object]:
+    """Yield the JSON schemas in a Lark grammar."""
+    for match in _EMBEDDED.finditer(lark):
+        with suppress(ValueError):  # the library says what is wrong with it
+            yield json.JSONDecoder().raw_decode(lark, match.end())[0]
 
 
 def _lark_of_gbnf(grammar: Grammar) -> str:

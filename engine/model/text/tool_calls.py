@@ -1,8 +1,9 @@
 """Calls of tools in an answer, read while it is written.
 
 A model writes them in its family's form: between `<tool_call>` tags, as JSON or as Qwen3-Coder's
-XML; behind Mistral's `[TOOL_CALLS]` or Llama's `<|python_tag|>`; or as a bare JSON object, which
-counts where it begins a line and names a known tool. Whatever turns out to be no call is text.
+XML; behind Mistral's `[TOOL_CALLS]` or Llama's `<|python_tag|>`; in a channel of gpt-oss's; or as
+a bare JSON object, which counts where it begins a line and names a known tool. Whatever turns out
+to be no call is text.
 """
 
 from __future__ import annotations
@@ -17,19 +18,26 @@ from engine.request import Tool, ToolCall
 
 MOST_HELD = 256 * 1024
 """Characters of a call that does not end; more is text."""
-_OPENINGS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
+_CHANNELS = ("<|channel|>commentary", "<|start|>assistant")
+OPENINGS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=", *_CHANNELS)
 _FENCES = ("```json\n", "```\n")
 _BEGINS = re.compile(
-    "|".join(map(re.escape, _OPENINGS)) + r"|(?:(?<=\n)|\A)[ \t]*(?:```(?:json)?\n\s*)?(?=[{\[])"
+    "|".join(map(re.escape, OPENINGS)) + r"|(?:(?<=\n)|\A)[ \t]*(?:```(?:json)?\n\s*)?(?=[{\[])"
 )
 _KEYS = ("name", "type", "function", "id", "parameters", "arguments")
-_FIRST_KEY = re.compile(r'\[?\s*\{\s*"(?:' + "|".join(_KEYS) + r')"\s*:')
-_BEGUN_KEY = re.compile(r'\[?\s*(?:\{\s*("\w*"?\s*)?)?\Z')
+_FIRST_KEY = re.compile(r'\[?\s*\{?\{\s*"(?:' + "|".join(_KEYS) + r')"\s*:')
+_BEGUN_KEY = re.compile(r'\[?\s*(?:\{\{?\s*("\w*"?\s*)?)?\Z')
 _TAIL = re.compile(r"(?:(?<=\n)|\A)[ \t]*(?:`{0,3}|```j(?:s(?:on?)?)?|```(?:json)?\n\s*)\Z")
 """The end of a text behind which a bare call may begin."""
 _FUNCTION = re.compile(r"\s*<function=([^>\s]+)>\s*(.*?)\s*</function>", re.DOTALL)
 _PARAMETER = re.compile(r"<parameter=([^>\s]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
 _NAMED = re.compile(r"\s*([\w.-]+)\s*(?:\[CALL_ID\]\w+\s*)?(?:\[ARGS\])?\s*(?=\{)")
+_HEADER = re.compile(
+    r"(?:<\|start\|>assistant(?: to=functions\.([\w.-]+))?)?<\|channel\|>\w+"
+    r"(?: to=functions\.([\w.-]+))?\s*(?:<\|constrain\|>)?\w*<\|message\|>\s*"
+)
+_LONGEST_HEADER = 300
+_ENDS_CALL = "<|call|>"
 _CLOSING = frozenset("}]>`")
 
 
@@ -75,7 +83,7 @@ class ToolCallParser:
 
     def _is_call_to_be(self) -> bool:
         """Tell whether the held text is past the point at which it could turn out to be none."""
-        return self._held.startswith(_OPENINGS) or _FIRST_KEY.match(_bare(self._held)) is not None
+        return self._held.startswith(OPENINGS) or _FIRST_KEY.match(_bare(self._held)) is not None
 
     def _split(self, *, more: bool) -> Iterator[str | ToolCall]:
         while self._held:
@@ -100,7 +108,7 @@ class ToolCallParser:
         """Return where the next call may begin."""
         for match in _BEGINS.finditer(self._held):
             in_line = match.start() == 0 and not self._line_begins
-            if in_line and not match[0].startswith(_OPENINGS):
+            if in_line and not match[0].startswith(OPENINGS):
                 continue
             return match.start()
         return None
@@ -121,7 +129,7 @@ class ToolCallParser:
         Raises:
             _Unfinished: it may begin with one once more of it is there.
         """
-        opening = next((each for each in _OPENINGS if self._held.startswith(each)), "")
+        opening = next((each for each in OPENINGS if self._held.startswith(each)), "")
         inner = self._held[len(opening) :]
         read: _Read | None
         match opening:
@@ -132,6 +140,8 @@ class ToolCallParser:
             case "<function=":
                 opening, inner = "", self._held
                 read = self._xml(inner, more=more)
+            case "<|channel|>commentary" | "<|start|>assistant":
+                return self._in_channel(more=more)
             case "":
                 return self._bare(more=more)
             case _:
@@ -186,11 +196,30 @@ class ToolCallParser:
             return None
         return _Read((_call(match[1], arguments),), end or 0)
 
+    def _in_channel(self, *, more: bool) -> _Read | None:
+        """Read a message of gpt-oss's to a function: its name in the header, then its arguments."""
+        text = self._held
+        if (match := _HEADER.match(text)) is None:
+            if more and len(text) < _LONGEST_HEADER and "<|message|>" not in text:
+                raise _Unfinished
+            return None
+        name = match[1] or match[2]
+        if more and name in self._tools and match.end() == len(text):
+            raise _Unfinished
+        end = _end_of_json(text, match.end(), more=more) if name in self._tools else None
+        arguments = None if end is None else _object(text[match.end() : end])
+        if arguments is None or end is None:
+            return None
+        if more and len(text) - end < len(_ENDS_CALL) and _ENDS_CALL.startswith(text[end:]):
+            raise _Unfinished
+        end += len(_ENDS_CALL) if text.startswith(_ENDS_CALL, end) else 0
+        return _Read((_call(name, arguments),), end)
+
     def _bare(self, *, more: bool) -> _Read | None:
         body = _bare(self._held)
         start = len(self._held) - len(body)
         if _FIRST_KEY.match(body) is None:
-            begun = any(each.startswith(self._held) for each in _OPENINGS)
+            begun = any(each.startswith(self._held) for each in OPENINGS)
             if more and (begun or _may_begin(body)):
                 raise _Unfinished
             return None
@@ -212,15 +241,21 @@ class ToolCallParser:
             if more:
                 raise _Unfinished
             return None
+        # Templates of Qwen2.5 tell the model of doubled braces, and some answers have them.
+        doubled = text.startswith("{{", start)
+        start += doubled
         end = _end_of_json(text, start, more=more)
         if end is None:
             return None
+        if doubled and more and end == len(text):
+            raise _Unfinished
         try:
             value = json.loads(text[start:end], strict=False)
         except (ValueError, RecursionError):
             return None
         found = [self._named(each) for each in (value if isinstance(value, list) else [value])]
         calls = [call for call in found if call is not None]
+        end += doubled and text.startswith("}", end)
         return _Read(tuple(calls), end) if calls and len(calls) == len(found) else None
 
     def _named(self, value: object) -> ToolCall | None:
@@ -312,8 +347,8 @@ def _possible_beginning(text: str, *, at_line: bool) -> int:
     """Return how many characters at the end may become the beginning of a call."""
     match = _TAIL.search(text, 0 if at_line else 1)
     tail = 0 if match is None else len(match[0])
-    for length in range(min(len(text), max(map(len, _OPENINGS)) - 1), tail, -1):
-        if any(each.startswith(text[-length:]) for each in _OPENINGS):
+    for length in range(min(len(text), max(map(len, OPENINGS)) - 1), tail, -1):
+        if any(each.startswith(text[-length:]) for each in OPENINGS):
             return length
     return tail
 

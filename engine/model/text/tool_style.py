@@ -1,7 +1,8 @@
 """How models are told of tools and write their calls, by what their chat templates show.
 
 Families: Hermes and Qwen (`<tool_call>` around a JSON object), Mistral (`[TOOL_CALLS]` before a
-list, or before a name and `[ARGS]`), Llama 3 (a bare JSON object with `parameters`). A template
+list, or before a name and `[ARGS]`), Llama 3 (a bare JSON object with `parameters`), gpt-oss (a
+message in a channel, to a function). A template
 without tools gets a prompt of our own, in the first of these forms.
 """
 
@@ -12,12 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 
-from engine.model.text.grammar import COMPACT
+from engine.model.text.grammar import COMPACT, closed
 from engine.request import Grammar, GrammarKind, Message, Role, Tool, ToolChoice
 
 OPENS, CLOSES = "<tool_call>", "</tool_call>"
 MISTRAL, MISTRAL_ARGUMENTS = "[TOOL_CALLS]", "[ARGS]"
 _LLAMA = ("<|python_tag|>", '"parameters"')
+_CHANNEL = ("<|channel|>", "<|message|>", "to=functions.")
 _MOST_CALLS = 8
 """Most calls of one answer that has to call."""
 
@@ -42,6 +44,7 @@ class ToolStyle(Enum):
     BARE = auto()
     MISTRAL_LIST = auto()
     MISTRAL_NAMED = auto()
+    CHANNEL = auto()
 
 
 def style_of(template: str) -> ToolStyle:
@@ -49,6 +52,8 @@ def style_of(template: str) -> ToolStyle:
     if MISTRAL in template:
         named = MISTRAL_ARGUMENTS in template
         return ToolStyle.MISTRAL_NAMED if named else ToolStyle.MISTRAL_LIST
+    if all(mark in template for mark in _CHANNEL):
+        return ToolStyle.CHANNEL
     if OPENS not in template and any(mark in template for mark in _LLAMA):
         return ToolStyle.BARE
     return ToolStyle.TAGGED
@@ -104,6 +109,14 @@ def calls_grammar(choice: ToolChoice, style: ToolStyle, control: Mapping[str, in
             rules.append(f'call: {mark(OPENS)} "\\n" object "\\n" {mark(CLOSES)}')
         case ToolStyle.BARE:
             start = "object"
+        case ToolStyle.CHANNEL:  # its end is one of the tokens that end an answer
+            heads = [
+                f"{mark('<|channel|>')} {_quoted(f'commentary to=functions.{tool.name} ')} "
+                f'{mark("<|constrain|>")} "json" {mark("<|message|>")} arguments_{i}'
+                for i, tool in enumerate(choice.tools)
+            ]
+            rules[-1] = "call: " + "\n  | ".join(heads)
+            start = "call"
         case ToolStyle.MISTRAL_LIST:
             start = f'{mark(MISTRAL)} "[" object' + _repeated('(", " object)', more) + ' "]"'
         case ToolStyle.MISTRAL_NAMED:
@@ -129,4 +142,4 @@ def _arguments(tool: Tool) -> str:
     schema = json.loads(tool.parameters)
     schema = schema if isinstance(schema, dict) else {}
     guidance = {**COMPACT, "lenient": not tool.strict}
-    return json.dumps({"type": "object", **schema, "x-guidance": guidance})
+    return json.dumps({"type": "object", **closed(schema), "x-guidance": guidance})

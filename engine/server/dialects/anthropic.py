@@ -14,7 +14,7 @@ from engine.server.dialects.dialect import Dialect, Json, sse
 from engine.server.dialects.usage import usage_of_message
 from engine.server.generation import Completion
 from engine.server.members import Members
-from engine.server.reasoning import CompletionDelta
+from engine.server.reasoning import CallPart, CompletionDelta
 from engine.server.structured import wanted_grammar
 from engine.server.thinking import thinking_wish
 from engine.server.tools import offered
@@ -72,7 +72,7 @@ class AnthropicMessages(Dialect):
         blocks = [_block("thinking", completion.reasoning)] if completion.reasoning else []
         if completion.content or not completion.calls:
             blocks.append(_block("text", completion.content))
-        blocks += [_call(call) | {"input": json.loads(call.arguments)} for call in completion.calls]
+        blocks += [_call(call) | {"input": arguments_of(call)} for call in completion.calls]
         return self._head() | self._stop(completion) | {
             "content": blocks,
             "usage": usage_of_message(completion),
@@ -88,10 +88,13 @@ class AnthropicMessages(Dialect):
     def delta(self, delta: CompletionDelta) -> Iterator[bytes]:
         """Yield a stretch of the completion, behind the beginning of a block where one begins."""
         if delta.call is not None:
-            yield from self._open("tool_use", _call(delta.call))
-            told = {"type": "input_json_delta", "partial_json": delta.call.arguments}
-            yield self._event("content_block_delta", index=self._index, delta=told)
-            yield from self._close()
+            if delta.part is CallPart.BEGIN:
+                yield from self._open("tool_use", _call(delta.call))
+            elif delta.part is CallPart.ARGUMENTS:
+                told = {"type": "input_json_delta", "partial_json": delta.text}
+                yield self._event("content_block_delta", index=self._index, delta=told)
+            else:
+                yield from self._close()
             return
         kind = "thinking" if delta.reasoning else "text"
         if kind != self._kind:
@@ -152,3 +155,11 @@ def _block(kind: str, text: str) -> Json:
 def _call(call: ToolCall) -> Json:
     """Return a call whose input is to come."""
     return {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": {}}
+
+
+def arguments_of(call: ToolCall) -> object:
+    """Return the arguments of a call; what was cut short is none."""
+    try:
+        return json.loads(call.arguments)
+    except ValueError:
+        return {}

@@ -32,7 +32,7 @@ from engine.server.dialects.usage import (
 from engine.server.generation import Completion
 from engine.server.members import Members
 from engine.server.progress import CompletionProgress
-from engine.server.reasoning import CompletionDelta
+from engine.server.reasoning import CallPart, CompletionDelta
 from engine.server.structured import wanted_grammar
 from engine.server.thinking import thinking_wish
 from engine.server.tools import offered
@@ -115,18 +115,25 @@ class ChatCompletions(Dialect):
 
     def delta(self, delta: CompletionDelta) -> Iterator[bytes]:
         """Yield the next stretch of the completion."""
-        if (call := delta.call) is not None:
-            place: Json = {"index": self._calls}
-            self._calls += 1
-            yield self._chunk({"tool_calls": [place | _call(replace(call, arguments=""))]})
-            more: Json = {"function": {"arguments": call.arguments}}
-            yield self._chunk({"tool_calls": [place | more]})
+        if delta.call is not None:
+            yield from self._called(delta.call, delta)
         elif delta.reasoning:
             yield self._chunk({"reasoning_content": delta.text})
         elif self._request.logprobs:
             yield self._chunk({"content": delta.text}, logprobs=chat_logprobs(delta.tokens))
         else:
             yield self._chunk({"content": delta.text})
+
+    def _called(self, call: ToolCall, delta: CompletionDelta) -> Iterator[bytes]:
+        """Yield a part of a call."""
+        place: Json = {"index": self._calls}
+        if delta.part is CallPart.BEGIN:
+            yield self._chunk({"tool_calls": [place | _call(replace(call, arguments=""))]})
+        elif delta.part is CallPart.ARGUMENTS:
+            more: Json = {"function": {"arguments": delta.text}}
+            yield self._chunk({"tool_calls": [place | more]})
+        else:
+            self._calls += 1
 
     def progress(self, progress: CompletionProgress) -> Iterator[bytes]:
         """Yield its counts so far."""

@@ -12,11 +12,12 @@ from engine.request import ChatRequest, Message, RawPrompt, Role, SamplingParams
 from engine.server.api_error import ApiError
 from engine.server.completion_request import CompletionRequest, length, sampling, stops
 from engine.server.conversation import messages
+from engine.server.dialects.anthropic import arguments_of
 from engine.server.dialects.dialect import Dialect, Json
 from engine.server.dialects.usage import FINISH_REASONS, speculation
 from engine.server.generation import Completion
 from engine.server.members import Members
-from engine.server.reasoning import CompletionDelta
+from engine.server.reasoning import CallPart, CompletionDelta
 from engine.server.structured import wanted_grammar
 from engine.server.thinking import thinking_wish
 from engine.server.tools import offered
@@ -89,6 +90,9 @@ class _Ollama(Dialect):
         """Yield the next stretch of the completion."""
         text, thought = ("", delta.text) if delta.reasoning else (delta.text, "")
         calls = () if delta.call is None else (delta.call,)
+        if calls and delta.part is not CallPart.WHOLE:
+            return
+        text = "" if calls else text
         yield _line(self._head() | self._said(text, thought, calls) | {"done": False})
 
     def end(self, completion: Completion) -> Iterator[bytes]:
@@ -130,8 +134,7 @@ class OllamaChat(_Ollama):
             message["thinking"] = thought
         if calls:
             message["tool_calls"] = [
-                {"function": {"name": call.name, "arguments": json.loads(call.arguments)}}
-                for call in calls
+                {"function": {"name": call.name, "arguments": arguments_of(call)}} for call in calls
             ]
         return {"message": message}
 

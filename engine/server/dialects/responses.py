@@ -15,7 +15,7 @@ from engine.server.dialects.dialect import Dialect, Json, sse
 from engine.server.dialects.usage import usage_in_and_out
 from engine.server.generation import Completion
 from engine.server.members import Members
-from engine.server.reasoning import CompletionDelta
+from engine.server.reasoning import CallPart, CompletionDelta
 from engine.server.structured import wanted_grammar
 from engine.server.thinking import thinking_wish
 from engine.server.tools import offered
@@ -100,7 +100,7 @@ class Responses(Dialect):
     def delta(self, delta: CompletionDelta) -> Iterator[bytes]:
         """Yield a stretch of the completion, behind the beginning of an item where one begins."""
         if delta.call is not None:
-            yield from self._called(delta.call)
+            yield from self._called(delta.call, delta)
             return
         if not self._open or delta.reasoning is not self._reasoning:
             yield from self._close()
@@ -139,18 +139,21 @@ class Responses(Dialect):
         item = self._item(self._index, text, reasoning=reasoning, done=True)
         yield self._event("response.output_item.done", output_index=self._index, item=item)
 
-    def _called(self, call: ToolCall) -> Iterator[bytes]:
-        """Yield an item that is a call."""
-        yield from self._close()
-        self._index += 1
-        place: Json = {"output_index": self._index}
+    def _called(self, call: ToolCall, delta: CompletionDelta) -> Iterator[bytes]:
+        """Yield a part of an item that is a call."""
+        if delta.part is CallPart.BEGIN:
+            yield from self._close()
+            self._index += 1
+            begun = self._call(self._index, call) | {"arguments": "", "status": "in_progress"}
+            yield self._event("response.output_item.added", output_index=self._index, item=begun)
+            return
         item = self._call(self._index, call)
-        begun = item | {"arguments": "", "status": "in_progress"}
-        yield self._event("response.output_item.added", **place, item=begun)
-        place = place | {"item_id": item["id"]}
-        name, said = "response.function_call_arguments", call.arguments
-        yield self._event(f"{name}.delta", **place, delta=said)
-        yield self._event(f"{name}.done", **place, name=call.name, arguments=said)
+        place: Json = {"output_index": self._index, "item_id": item["id"]}
+        name = "response.function_call_arguments"
+        if delta.part is CallPart.ARGUMENTS:
+            yield self._event(f"{name}.delta", **place, delta=delta.text)
+            return
+        yield self._event(f"{name}.done", **place, name=call.name, arguments=call.arguments)
         yield self._event("response.output_item.done", output_index=self._index, item=item)
 
     def _call(self, index: int, call: ToolCall) -> Json:
@@ -183,7 +186,8 @@ class Responses(Dialect):
     def _output(self, completion: Completion) -> list[Json]:
         """Return the items of a completion, as they were streamed."""
         items: list[Json] = []
-        kinds = groupby(completion.deltas, lambda delta: (delta.reasoning, delta.call))
+        told = [each for each in completion.deltas if each.part is CallPart.WHOLE]
+        kinds = groupby(told, lambda delta: (delta.reasoning, delta.call))
         for index, ((reasoning, call), deltas) in enumerate(kinds):
             text = "".join(delta.text for delta in deltas)
             if call is None:

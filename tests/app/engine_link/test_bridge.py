@@ -378,3 +378,6 @@ def test_reading_a_prompt_tells_how_long_it_will_take() -> None:
     assert status.words == "Reading the prompt: 100\u202f%, about 1\u00a0s left"
     status = replace(status, request_id="2").after(PrefillProgress(20.0, "2", 64, 128, 0))
     assert status.words == "Reading the prompt: 50\u202f%"
+    status = replace(status, request_id="3").after(PrefillProgress(30.0, "3", 10, 20_010, 0))
+    status = status.after(PrefillProgress(38.8, "3", 210, 20_010, 0))
+    assert status.words == "Reading the prompt: 1\u202f%, about 15\u00a0min left"

@@ -28,7 +28,7 @@ def guest(
     tmp_path: Path, theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Traveller]:
     # Beside other tests the CPU is in others' hands, and nothing would be compared.
-    monkeypatch.setattr("app.performance.verdicts._Account.others_cpu", 0.0)
+    monkeypatch.setattr("engine.machine.cpu_share.CpuShare.of_others", lambda _self: 0.0)
     result = Traveller(tmp_path, theme, qtbot)
     result.start_drafting()
     yield result

@@ -146,13 +146,15 @@ def test_a_double_click_uses_a_model_and_nothing_matches_is_said(keeper: Visitor
     keeper.until(lambda: loads(keeper)[-1].model == model.path)
 
 
-def test_a_folder_is_a_model_and_two_files_are_none(tmp_path: Path) -> None:
+def test_a_folder_with_weights_is_a_model_and_two_files_are_none(tmp_path: Path) -> None:
     def dragged(*paths: Path) -> QMimeData:
         data = QMimeData()
         data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
         return data
 
     one, two = tmp_path / "one.gguf", tmp_path / "two.gguf"
+    assert dropped_model(dragged(tmp_path)) is None  # its files are attached
+    one.touch()
     assert dropped_model(dragged(tmp_path)) == tmp_path
     assert dropped_model(dragged(one)) == one
     assert dropped_model(dragged(one, two)) is None

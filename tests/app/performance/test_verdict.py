@@ -16,7 +16,7 @@ from app.performance.tally import AnswerTally
 from app.performance.verdict import FEWEST, AnswerPace, Outcome, SpeedRange, SpeedVerdict
 from app.showcase.script import stats
 from engine.commands import Generate
-from engine.events import CalibrationProgress, DeviceSample, Finished, FinishReason, RoundFinished
+from engine.events import CalibrationProgress, Finished, FinishReason, RoundFinished
 
 
 def drafted(count: int, each_s: float = 0.1, *, request_id: str = "r") -> Iterator[RoundFinished]:
@@ -257,16 +257,9 @@ def test_while_the_pc_is_measured_nothing_is_compared(quiet: Desk) -> None:
 
 def test_the_load_by_others_is_kept_with_the_answer(quiet: Desk) -> None:
     request_id = ask(quiet)
-    rounds = list(drafted(40, request_id=request_id))
-    quiet.tell(*rounds[:20])
-    quiet.tell(replace(sample(), cpu_percent=20.0, system_cpu_percent=91.0))
-    quiet.tell(*rounds[20:], finished(request_id))
+    ended = finished(request_id)
+    ended = replace(ended, stats=replace(ended.stats, others_cpu=71.0))
+    quiet.tell(*drafted(40, request_id=request_id), ended)
     verdict = verdict_of(quiet, request_id)
     assert verdict is not None
-    assert verdict.others_cpu == pytest.approx(71.0)
-
-
-def sample() -> DeviceSample:
-    from app.showcase.script import sample as made
-
-    return made(2.0, 50.0)
+    assert verdict.others_cpu == 71.0

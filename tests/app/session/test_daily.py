@@ -11,7 +11,8 @@ from app.chat.messages.answer_editor import AnswerEditor
 from app.chat.messages.message_actions import Act
 from app.conversations.archive import ExportFormat
 from app.history import ChatSetup
-from app.session.attachments import folder_files, read_attachment
+from app.session.attached_folder import folder_files
+from app.session.attachments import read_attachment
 from app.shell.palette import CommandPalette
 from engine.errors import UserFixable
 from engine.request import Role

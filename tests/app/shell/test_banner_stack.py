@@ -123,6 +123,16 @@ def test_details_open_and_are_copied(area: BannerStack) -> None:
     assert not reader.isVisible()
 
 
+def test_an_error_with_details_leaves_by_itself_and_a_question_waits(
+    room: Room, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app.shell.banner_stack, "_PROBLEM_MS", 5)
+    QCursor.setPos(OUTSIDE)
+    report(UserFixable("The context is full.", "Choose."), ("Stop", lambda: None))
+    report(UserFixable("It failed.", "Try again.", "line 1\nline 2"))
+    qtbot.waitUntil(lambda: room.stack.texts == ["The context is full."])
+
+
 @pytest.mark.parametrize("width", [900, 300])
 def test_long_texts_are_whole_and_leave_room_for_the_page(
     room: Room, width: int, qtbot: QtBot

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from desk import Desk
 from fake_engine import Script
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAccessible, QAction, QTextCursor
 from PySide6.QtWidgets import (
     QApplication,
@@ -170,8 +170,12 @@ def test_the_menu_of_a_message_begins_with_what_is_under_the_mouse(desk: Desk) -
     assert QApplication.clipboard().text() == "See"
     menu.close()
 
+    answer.footer.reveal(shown=True)
+    (more,) = [each for each in answer.footer.stops if each.property("act") == Act.MORE]
+    desk.assembly.window.move(-500, 0)  # so that the screen has room for the menu there
     answer.act(Act.MORE)
     (menu,) = [each for each in answer.findChildren(QMenu) if each.isVisible()]
+    assert menu.x() == more.mapToGlobal(QPoint(0, 0)).x(), "it begins at its button"
     shown = [each for each in menu.actions() if not each.isSeparator()]
     assert [each.text() for each in shown] == words
     shown[0].trigger()

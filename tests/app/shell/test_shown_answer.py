@@ -29,6 +29,18 @@ def text_of(panel: PerformancePanel) -> str:
     return "".join(each.text for each in panel.sight.written.tokens.rounds)
 
 
+def test_an_edited_answer_is_not_measured_and_says_so(desk: Desk) -> None:
+    panel = panel_of(desk)
+    answer = ask(desk, "First?", ANSWER)
+    desk.session.edit_answer(answer, "Another one.")
+    desk.bot.waitUntil(lambda: "Not measured" in panel.board.gain.describe())
+    assert "No answer yet" not in panel.board.gain.describe()
+    assert [each.split()[0] for each in panel.sight.whose.lines] == [
+        "Answer",
+        MODEL_NAME.split()[0],
+    ]
+
+
 def test_another_chat_shows_its_own_last_answer(desk: Desk) -> None:
     panel = panel_of(desk)
     first = ask(desk, "First?", ANSWER)

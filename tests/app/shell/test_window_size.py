@@ -38,6 +38,17 @@ def test_the_performance_panel_comes_back_as_it_was(
     assert open_desk(None).assembly.window.performance.findChild(Fold).opened
 
 
+def test_the_panel_of_a_wide_window_is_as_wide_at_the_next_start(
+    open_desk: Callable[[Script | None], Desk],
+) -> None:
+    first = open_desk(None)
+    before = first.assembly.window.performance.width()
+    first.assembly.window.resize(1900, 700)
+    first.assembly.window.close()
+    first.assembly.close()
+    assert open_desk(None).assembly.window.performance.width() > before + 100
+
+
 def test_a_maximised_window_comes_back_maximised(
     open_desk: Callable[[Script | None], Desk],
 ) -> None:

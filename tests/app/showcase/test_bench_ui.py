@@ -20,10 +20,10 @@ from PySide6.QtCore import QObject, QTimer
 from pytestqt.qtbot import QtBot
 
 import app.launch
+from app.display import check_display
 from app.engine_link.bridge import real_engine
 from app.history import HistoryStore
 from app.showcase.measure.archive import RARE, fill, write_conversation
-from app.showcase.measure.command import check_display
 from app.showcase.measure.engine import QUESTION, Tap
 from app.showcase.measure.probe import Probe, Spent, Waits
 from app.showcase.measure.random_model import SCRIPT, shape_path

@@ -152,6 +152,32 @@ def test_rejected_drafts_leave_nothing(model: Decoder) -> None:
     assert np.array_equal(np.concatenate(rows), plain[:100])
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_prompts_in_turns_follow_their_own_lead(model: Decoder, count: int) -> None:
+    """Long pieces of as many sequences, some rejected, some in part, and a copy on the way."""
+    texts = [prompt(model), list(reversed(prompt(model)))][:count]
+    plain = [fed(model, model.new_state(640), text[:100], [1])[99] for text in texts]
+    states = [model.new_state(640) for _ in texts]
+    for place in range(0, 90, 30):
+        for text, state in zip(texts, states, strict=True):
+            if place > 30:
+                model.forward(state, text[:20])
+                state.discard()
+            model.forward(state, text[place : place + 30])
+        for text, state in zip(texts, states, strict=True):
+            state.commit(range(kept := 20 if place else 30))
+            if kept < 30:
+                model.forward(state, text[place + 20 : place + 38])
+                state.commit(range(10))
+    copied = model.new_state(640)
+    copied.copy_prefix(states[0], 90)
+    states[0] = copied
+    found = [
+        fed(model, state, text[90:100], [10])[-1] for state, text in zip(states, texts, strict=True)
+    ]
+    assert np.array_equal(found, plain)
+
+
 def test_a_state_does_not_go_back_without_a_snapshot(model: Decoder) -> None:
     state, tokens = model.new_state(640), prompt(model)
     fed(model, state, tokens[:50], [50])

@@ -5,14 +5,19 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import sys
+from functools import partial
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from command_line import Duotail
 
+import engine.cli.prompt_text
 from engine.cli import terminal_text
 from engine.cli.prompt_text import add_prompt_options, prompt_text
+from engine.cli.standard_input import read_if_it_comes
 
 SCHEMA = {
     "type": "object",
@@ -41,6 +46,37 @@ def test_standard_input_follows_the_prompt(monkeypatch: pytest.MonkeyPatch, tmp_
     assert prompt(monkeypatch, b"", "--prompt", "Read", *files) == (
         "Read\n\nnote.txt:\n\nBuy milk.\n\nnote.txt:\n\nBuy milk."
     )
+
+
+def test_an_open_pipe_that_brings_nothing_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Programs that start others leave them such pipes."""
+    monkeypatch.setattr(engine.cli.prompt_text, "read_if_it_comes", partial(read_if_it_comes, 0.05))
+    ours, theirs = os.pipe()
+    parser = argparse.ArgumentParser()
+    add_prompt_options(parser)
+    with os.fdopen(ours) as silent:
+        monkeypatch.setattr(sys, "stdin", silent)
+        assert prompt_text(parser.parse_args(["--prompt", "Hello"])) == "Hello"
+        assert "--file -" in capsys.readouterr().err
+        os.close(theirs)
+
+
+def test_a_file_may_be_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = "--prompt", "Why?", "--file", "-"
+    assert prompt(monkeypatch, b"The sky is blue.\n", *asked) == "Why?\n\nThe sky is blue."
+
+
+def test_a_pipe_that_begins_in_time_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = os.pipe()
+    os.write(theirs, b"The sky is")
+    rest = Timer(0.05, lambda: (os.write(theirs, b" blue.\n"), os.close(theirs)))
+    with os.fdopen(ours) as pipe:
+        monkeypatch.setattr(sys, "stdin", pipe)
+        rest.start()
+        assert read_if_it_comes(60) == b"The sky is blue.\n"
+        rest.join()
 
 
 def test_files_that_cannot_be_read(duotail: Duotail, tmp_path: Path) -> None:

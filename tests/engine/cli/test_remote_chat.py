@@ -107,3 +107,39 @@ def test_a_wrong_key(
     monkeypatch.setenv("DUOTAIL_SERVER_KEY", "wrong")
     assert main(["chat", "--server", server.url, "--prompt", "What is rain?"], tmp_path) == 2
     assert "does not accept the key" in capsys.readouterr().err
+
+
+def test_only_the_sampling_that_was_said_is_sent(
+    server: PlayedServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked = ["chat", "--server", server.url, "--model", "big", "--prompt", "Hi"]
+    assert main(asked, tmp_path) == 0
+    sampling = {"temperature", "seed", "top_p", "top_k", "min_p", "presence_penalty"}
+    assert not sampling & set(server.heard[-1].json)
+    assert main([*asked, "--temperature", "0", "--seed", "0", "--top-k", "5"], tmp_path) == 0
+    sent = server.heard[-1].json
+    assert {name: sent[name] for name in sampling & set(sent)} == {
+        "temperature": 0, "seed": 0, "top_k": 5,
+    }  # fmt: skip
+    assert main([*asked, "--seed", "-1"], tmp_path) == 0
+    assert server.heard[-1].json["seed"] >= 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("options", [["--draft", "none"], ["--vram", "2", "--kv", "q8"]])
+def test_options_of_models_on_this_computer_are_refused(
+    server: PlayedServer, capsys: pytest.CaptureFixture[str], tmp_path: Path, options: list[str]
+) -> None:
+    assert main(["chat", "--server", server.url, "--prompt", "Hi", *options], tmp_path) == 2
+    told = capsys.readouterr().err
+    assert all(name in told for name in options if name.startswith("--"))
+    assert main(["chat", "--server", "", "--prompt", "Hi"], tmp_path) == 2
+
+
+def test_an_error_keeps_the_text_before_it(
+    server: PlayedServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked = ["chat", "--server", server.url, "--model", "big", "--prompt", "fail", "--json"]
+    assert main(asked, tmp_path) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert (told["text"], told["finish_reason"]) == ("Rain ", "error")

@@ -12,8 +12,9 @@ from command_line import Duotail, Outcome
 from folder_models import FOLDER_DRAFT
 from local_hub import LocalHub
 
-from engine.cli.hub import chosen, joined
+from engine.cli.hub import chosen
 from engine.cli.hub_report import write_found, write_repository
+from engine.cli.models_command import completed
 from engine.errors import UserFixable
 from engine.hub.messages import FoundRepository, Packaging, RemoteFile, Repository, Variant
 from engine.hub.remote.addresses import Address
@@ -166,7 +167,9 @@ def test_sizes_keep_the_blank_before_their_unit(capsys: pytest.CaptureFixture[st
 
 
 def test_actions_are_told_from_paths() -> None:
-    assert joined(["models", "search", "x"]) == ["models search", "x"]
-    assert joined(["models", "./search"]) == ["models", "./search"]
-    assert joined(["models"]) == ["models"]
-    assert joined(["chat", "search"]) == ["chat", "search"]
+    assert completed(["models", "search", "x"]) == ["models", "search", "x"]
+    assert completed(["models", "./search"]) == ["models", "here", "./search"]
+    assert completed(["models"]) == ["models", "here"]
+    assert completed(["models", "--json"]) == ["models", "here", "--json"]
+    assert completed(["models", "--help"]) == ["models", "--help"]
+    assert completed(["chat", "search"]) == ["chat", "search"]

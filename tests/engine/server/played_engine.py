@@ -214,6 +214,7 @@ async def exchange(
     gone: asyncio.Event | None = None,
     pieces: int = 1,
     address: str = "127.0.0.1",
+    told: list[int] | None = None,
 ) -> Reply:
     """Send a request as a web server would hand it over.
 
@@ -226,6 +227,7 @@ async def exchange(
         gone: set when the client has left.
         pieces: in how many the body arrives.
         address: of the client.
+        told: gets the lengths of what comes, as it comes.
     """
     raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     usual = {"host": "127.0.0.1:8000", "authorization": f"Bearer {TOKEN}"}
@@ -235,7 +237,7 @@ async def exchange(
     size = -(-len(raw) // pieces) or 1
     parts = [raw[at : at + size] for at in range(0, max(len(raw), 1), size)]
     leaves = gone or asyncio.Event()
-    status, told, received = 0, {}, b""
+    status, named, received = 0, {}, b""
 
     async def receive() -> dict[str, Any]:
         if parts:
@@ -245,12 +247,14 @@ async def exchange(
         return {"type": "http.disconnect"}
 
     async def send(message: Mapping[str, Any]) -> None:
-        nonlocal status, told, received
+        nonlocal status, named, received
         if message["type"] == "http.response.start":
             status = message["status"]
-            told = {name.decode(): value.decode() for name, value in message["headers"]}
+            named = {name.decode(): value.decode() for name, value in message["headers"]}
         else:
             received += message["body"]
+            if told is not None:
+                told.append(len(message["body"]))
 
     scope = {
         "type": "http",
@@ -268,7 +272,7 @@ async def exchange(
         ],
     }
     await app(scope, receive, send)
-    return Reply(status, told, received)
+    return Reply(status, named, received)
 
 
 def ask(app: Call, path: str, body: object = None, **wishes: Any) -> Reply:

@@ -297,7 +297,8 @@ def test_models_are_told_by_name_and_never_by_path() -> None:
 @pytest.mark.parametrize(
     ("path", "method", "status"),
     [("/v1", "GET", 404), ("/docs", "GET", 404), (CHAT, "GET", 405),
-     ("/v1/models", "DELETE", 405), ("/v1/embeddings", "GET", 405), ("/v1/audio", "GET", 404), (CHAT, "PUT", 405)],
+     ("/v1/models", "DELETE", 405), ("/v1/embeddings", "GET", 405), ("/v1/audio", "GET", 404),
+     (CHAT, "PUT", 405)],
 )  # fmt: skip
 def test_other_paths_and_methods(path: str, method: str, status: int) -> None:
     assert ask(PlayedEngine().application(), path, method=method).status == status

@@ -18,6 +18,16 @@ from engine.commands import Command, Generate
 
 REQUESTS, SEEDS = 100, 100
 TOKEN = "a-token-of-the-tests"
+SCHEMA = {
+    "type": "object",
+    "properties": {"at": {"type": "string", "maxLength": 5}, "n": {"enum": [1, 2, None]}},
+    "required": ["at"],
+    "additionalProperties": False,
+}
+LOOK = {
+    "type": "function",
+    "function": {"name": "look", "description": "Look", "parameters": SCHEMA, "strict": True},
+}
 BODIES: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {
         "model": "", "messages": [
@@ -47,7 +57,50 @@ BODIES: dict[str, dict[str, Any]] = {
         "messages": [{"role": "user", "content": "Hello"}], "stop_sequences": ["END"],
         "thinking": {"type": "disabled"}, "top_k": 9,
     },
+    "/v1/embeddings": {"input": ["Once", "upon a time"], "encoding_format": "base64"},
+    "/v1/messages/count_tokens": {"messages": [{"role": "user", "content": "Hi"}], "tools": [LOOK]},
+    "/tokenize": {"content": "Once", "add_special": True, "parse_special": False},
+    "/detokenize": {"tokens": [5, 6, 7]},
+    "/api/chat": {
+        "model": "", "messages": [
+            {"role": "user", "content": "Hi", "images": []},
+            {"role": "assistant", "content": "", "tool_calls": [
+                {"function": {"name": "look", "arguments": {"at": "it"}}},
+            ]},
+            {"role": "tool", "tool_name": "look", "content": "It is."},
+        ], "tools": [LOOK], "format": SCHEMA, "think": False, "keep_alive": "5m",
+        "options": {"num_predict": 2, "temperature": 0.5, "stop": ["END"], "seed": 3, "num_ctx": 9},
+    },
+    "/api/generate": {"prompt": "Once", "system": "Be brief.", "raw": False, "stream": False,
+                      "suffix": "", "format": "json", "options": {"num_predict": 2}},
+    "/api/embed": {"input": "Once"},
+    "/api/show": {"model": "", "verbose": True},
+    "/infill": {"input_prefix": "def f(", "input_suffix": "return", "n_predict": 2, "stream": True,
+                "input_extra": [{"filename": "a.py", "text": "A = 1"}]},
+    "/completion": {"prompt": "Once", "n_predict": 2, "logit_bias": [[5, 1.5], [6, False]],
+                    "json_schema": SCHEMA},
 }  # fmt: skip
+CALLED = {
+    "messages": [
+        {"role": "user", "content": "Look"},
+        {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}},
+        ]},
+        {"role": "tool", "tool_call_id": "1", "content": "It is."},
+        {"role": "user", "content": "Again"},
+    ],
+    "tools": [LOOK], "tool_choice": "required", "parallel_tool_calls": False, "max_tokens": 2,
+}  # fmt: skip
+FORMED = {
+    "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2, "n": 2,
+    "response_format": {
+        "type": "json_schema", "json_schema": {"name": "it", "strict": True, "schema": SCHEMA},
+    },
+    "logit_bias": {"5": 2, "6": -100},
+}  # fmt: skip
+ECHOED = {"prompt": ["Once", [5, 6]], "echo": True, "logprobs": 1, "max_tokens": 0, "n": 2}
+VARIANTS = {"/v1/chat/completions": [CALLED, FORMED], "/v1/completions": [ECHOED]}
+"""Other bodies that a path takes."""
 TEXTS = [
     "", " ", "\x00", "\n" * 50, "<|end|>", "<think>", "</think>", "<|im_start|>", "{{ 7 }}",
     "{% for x in y %}", "\ud800", "\U0001f600" * 20, "e\u0301" * 9, "\u202e", "../../etc/passwd",
@@ -107,7 +160,8 @@ def drop_value(random: Random, body: Any) -> None:
 
 
 def add_value(random: Random, body: Any) -> None:
-    names = [name for known in BODIES.values() for name in known]
+    bodies = (*BODIES.values(), *(each for known in VARIANTS.values() for each in known))
+    names = [name for known in bodies for name in known]
     body[random.choice(names)] = anything(random)
 
 
@@ -151,7 +205,7 @@ def broken(random: Random, raw: bytes) -> bytes:
 def request(random: Random) -> tuple[str, bytes | None, dict[str, Any]]:
     """One request, with what is wrong in it: path, body, and what else `exchange` takes."""
     path = random.choice(list(BODIES))
-    body = json.loads(json.dumps(BODIES[path]))
+    body = json.loads(json.dumps(random.choice([BODIES[path], *VARIANTS.get(path, [])])))
     for _ in range(random.choice([0, 1, 1, 2, 4])):
         if members_of(body):
             random.choice(CHANGES)(random, body)
@@ -180,10 +234,12 @@ def check(reply: Reply) -> None:
     if kind.startswith("text/event-stream"):
         events = reply.events
         assert events
-        assert events[-1] == "[DONE]" or "type" in events[-1]
+        assert events[-1] == "[DONE]" or {"type", "stop", "error"} & set(events[-1])
+    elif kind == "application/x-ndjson":
+        assert reply.events[-1].get("done") or reply.events[-1]["error"]
     elif kind.startswith("application/json"):
         answer = reply.json
-        assert reply.status == 200 or answer["error"]["message"] or answer["status"]
+        assert reply.status == 200 or answer.get("error") or answer["status"]
         assert reply.status != 200 or answer
 
 
@@ -196,7 +252,8 @@ def test_broken_requests(household: Household, seed: int) -> None:
     def short(command: Command) -> None:
         """Whatever a request asks for, a word will do."""
         if isinstance(command, Generate):
-            most = min(command.request.max_tokens or 2, 2)
+            known = command.request.max_tokens
+            most = 2 if known is None else min(known, 2)
             command = replace(command, request=replace(command.request, max_tokens=most))
         household.submit(command)
 

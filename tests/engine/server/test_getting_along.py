@@ -190,3 +190,60 @@ def test_answers_that_nobody_waited_for_are_counted() -> None:
 def test_errors_of_anthropics_clients_have_their_shape() -> None:
     answer = ask(PlayedEngine().application(), MESSAGES, HELLO, headers={"authorization": TOKEN})
     assert answer.json["type"] == "error"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_answer_in_one_piece_has_signs_of_life_too(
+    monkeypatch: pytest.MonkeyPatch, path: str, fails: bool
+) -> None:
+    """Blanks before its JSON, which then may be an error: the status has been sent."""
+    monkeypatch.setattr(exchanges, "PING_S", 0.01)
+    engine = PlayedEngine(holds=True)
+    app = engine.application()
+    told: list[int] = []
+
+    async def run() -> Any:
+        leaves = asyncio.Event()
+        first = asyncio.ensure_future(exchange(app, CHAT, HELLO, gone=leaves))
+        await until(lambda: engine.commands)
+        second = asyncio.ensure_future(exchange(app, path, HELLO | {"stream": False}, told=told))
+        await until(lambda: len(told) > 2)
+        engine.holds = False
+        if fails:
+            engine.failure = Failed(0.0, "", "It did not fit.", "Ask less.")
+        leaves.set()
+        await first
+        return await second
+
+    reply = asyncio.run(run())
+    assert reply.status == 200
+    assert reply.body.startswith(b"  ")
+    assert b"did not fit" in reply.body if fails else "Good day!" in str(reply.json)
+    assert isinstance(reply.json, dict)
+
+
+def test_a_stream_of_ollamas_has_signs_of_life_that_its_clients_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exchanges, "BEGIN_S", 0.0)
+    monkeypatch.setattr(exchanges, "PING_S", 0.01)
+    engine = PlayedEngine(holds=True)
+    app = engine.application()
+    told: list[int] = []
+
+    async def run() -> Any:
+        leaves = asyncio.Event()
+        first = asyncio.ensure_future(exchange(app, CHAT, HELLO, gone=leaves))
+        await until(lambda: engine.commands)
+        second = asyncio.ensure_future(exchange(app, "/api/chat", HELLO, told=told))
+        await until(lambda: len(told) > 2)
+        engine.holds = False
+        leaves.set()
+        await first
+        return await second
+
+    parts = asyncio.run(run()).events
+    assert parts[0]["message"]["content"] == ""
+    assert "".join(part["message"]["content"] for part in parts) == "Good day!"
+    assert parts[-1]["done"]

@@ -17,6 +17,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import httpx2
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -106,6 +107,21 @@ def test_the_end_of_the_server_ends_its_answers(household: Household) -> None:
         assert household.wait(Finished).reason is FinishReason.STOPPED
         with pytest.raises(OSError, match="refused"):
             socket.create_connection(("127.0.0.1", server.port))
+
+
+def test_connections_that_ask_for_nothing_keep_nobody_out(household: Household) -> None:
+    with closing(
+        household.server(token=None, max_connections=connection.MOST_SILENT + 6)
+    ) as server:
+        opened = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(80)]
+        try:
+            assert httpx2.get(server.url + "/models", timeout=60).status_code == 200
+            opened[0].settimeout(60)
+            with suppress(ConnectionResetError):
+                assert opened[0].recv(1) == b""  # the oldest had to go
+        finally:
+            for each in opened:
+                each.close()
 
 
 def test_there_are_not_more_connections_than_allowed(household: Household) -> None:

@@ -280,3 +280,58 @@ def test_a_schema_is_followed(server: Server) -> None:
     assert set(json.loads(message["content"][0]["text"])) == {"city", "days"}
     choices = post(server, TEXT, prompt="The answer is", guided_choice=["yes", "no"])["choices"]
     assert choices[0]["text"] in ("yes", "no")
+
+
+WHERE_IT_HAS_TO = {
+    CHAT: {"tool_choice": "required"},
+    RESPONSES: {"tool_choice": "required"},
+    MESSAGES: {"tool_choice": {"type": "any"}},
+}
+FORMS = {
+    "tagged": f"<tool_call>\n{CALL}\n</tool_call>",
+    "bare": CALL.replace('"arguments"', '"parameters"'),
+    "list": f"[TOOL_CALLS][{CALL}]",
+    "named": f"[TOOL_CALLS]get_weather[ARGS]{json.dumps(ARGUMENTS)}",
+    "channel": "<|start|>assistant<|channel|>commentary to=functions.get_weather "
+    f"<|constrain|>json<|message|>{json.dumps(ARGUMENTS)}",
+}
+
+
+def pieces_of_arguments(path: str, told: list[Any]) -> list[str]:
+    match path:
+        case "/v1/chat/completions":
+            calls = [
+                call
+                for each in told
+                for choice in each["choices"]
+                for call in choice["delta"].get("tool_calls", ())
+            ]
+            return [call["function"]["arguments"] for call in calls]
+        case "/v1/messages":
+            deltas = [each["delta"] for each in told if each["type"] == "content_block_delta"]
+            return [delta["partial_json"] for delta in deltas]
+    return [e["delta"] for e in told if e["type"] == "response.function_call_arguments.delta"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("path", WHERE_IT_HAS_TO)
+def test_arguments_come_as_they_are_written_where_there_has_to_be_a_call(
+    path: str, form: str
+) -> None:
+    text = FORMS[form]
+    said = tuple(text[at : at + 5] for at in range(0, len(text), 5))
+    told = reply(path, said, stream=True, **WHERE_IT_HAS_TO[path])
+    pieces = pieces_of_arguments(path, told)
+    assert json.loads("".join(pieces)) == ARGUMENTS
+    assert len(pieces) > 4
+    whole = reply(path, said, **WHERE_IT_HAS_TO[path])
+    assert "get_weather" in json.dumps(whole)
+    assert "tool_call>" not in json.dumps(whole)
+
+
+@pytest.mark.parametrize("path", WHERE_IT_HAS_TO)
+def test_a_call_that_is_cut_short_is_told_as_far_as_it_came(path: str) -> None:
+    said = ('<tool_call>\n{"name": "get_weather", ', '"arguments": {"city": "Pa', 'r"')
+    told = reply(path, said, stream=True, **WHERE_IT_HAS_TO[path])
+    assert "".join(pieces_of_arguments(path, told)) == '{"city": "Par"'
+    assert "get_weather" in json.dumps(reply(path, said, **WHERE_IT_HAS_TO[path]))

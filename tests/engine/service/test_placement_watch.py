@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 from engine_session import Session
 
 from engine.commands import Mode
-from engine.events import AnswerStats, PlanReady
+from engine.events import BUSY_CPU, AnswerStats, PlanReady
 from engine.loading.load import LoadedPair
 from engine.service.placement_watch import PlacementWatch
 
@@ -26,15 +26,34 @@ def own_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ses
     opened.close()
 
 
+Telling = Callable[..., None]
+"""Makes answers a hundred times as slow, with other statistics as given."""
+
+
 @pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers take a hundred times as long as they do."""
+def tell(monkeypatch: pytest.MonkeyPatch) -> Telling:
     told = PlacementWatch.answered
 
-    def answered(self: PlacementWatch, pair: LoadedPair, stats: AnswerStats) -> bool:
-        return told(self, pair, replace(stats, decode_seconds=100 * stats.decode_seconds))
+    def make(*, others_cpu: float = 0.0, **fields: float) -> None:
+        def answered(self: PlacementWatch, pair: LoadedPair, stats: AnswerStats) -> bool:
+            slow = replace(stats, decode_seconds=100 * stats.decode_seconds, others_cpu=others_cpu)
+            return told(self, pair, replace(slow, **fields))
 
-    monkeypatch.setattr(PlacementWatch, "answered", answered)
+        monkeypatch.setattr(PlacementWatch, "answered", answered)
+
+    return make
+
+
+@pytest.fixture
+def slow(tell: Telling) -> None:
+    tell()
+
+
+def answers(session: Session, count: int) -> None:
+    """Have so many answers written."""
+    for number in range(count):
+        session.ask(QUESTION, id=f"{number}", max_tokens=60)
+        session.at_rest()
 
 
 @pytest.mark.usefixtures("slow")
@@ -42,9 +61,9 @@ def test_auto_moves_and_remembers(chat_model: Path, own_session: Session) -> Non
     session = own_session
     first = session.load(chat_model, simulate_gpu=GIB).plan
     told = session.engine._manager.reached
-    for number in range(4):
-        session.ask(QUESTION, id=f"{number}", max_tokens=60)
-        session.at_rest()
+    answers(session, 1)
+    assert len(session.of(PlanReady)) == 1, "one answer may have been unlucky"
+    answers(session, 3)
     plans = [ready.plan for ready in session.of(PlanReady)]
     machine = session.engine._manager.look(GIB)
     assert told.find(machine), "what was reached is kept"
@@ -63,10 +82,30 @@ def test_auto_moves_and_remembers(chat_model: Path, own_session: Session) -> Non
 @pytest.mark.usefixtures("slow")
 def test_a_forced_mode_stays(chat_model: Path, own_session: Session) -> None:
     own_session.load(chat_model, simulate_gpu=GIB, mode=Mode.PLAIN)
-    for number in range(2):
-        own_session.ask(QUESTION, id=f"{number}", max_tokens=60)
-        own_session.at_rest()
+    answers(own_session, 2)
     assert len(own_session.of(PlanReady)) == 1
+
+
+def test_answers_that_other_programs_disturbed_tell_nothing(
+    chat_model: Path, own_session: Session, tell: Telling
+) -> None:
+    tell(others_cpu=BUSY_CPU)
+    own_session.load(chat_model, simulate_gpu=GIB)
+    answers(own_session, 3)
+    assert len(own_session.of(PlanReady)) == 1
+    assert not own_session.engine._manager.reached.find(own_session.engine._manager.look(GIB))
+
+
+def test_a_move_waits_until_staying_has_cost_as_much(
+    chat_model: Path, own_session: Session, tell: Telling
+) -> None:
+    tell(ttft_s=1e6)
+    own_session.load(chat_model, simulate_gpu=GIB)
+    answers(own_session, 3)
+    assert len(own_session.of(PlanReady)) == 1
+    tell(ttft_s=0.0)
+    answers(own_session, 1)
+    assert len(own_session.of(PlanReady)) == 2
 
 
 def test_short_answers_tell_nothing(chat_model: Path, own_session: Session) -> None:

@@ -16,11 +16,12 @@ from scripted_lanes import script_the_draft, script_time
 
 from engine.backend.cpu import native_is_built
 from engine.backend.decoder import Decoder
+from engine.backend.ledger import Account, Ledger, Purpose
 from engine.backend.native.library import Format
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.tree import TokenTree
 from engine.errors import UserFixable
-from engine.model.text.grammar import GrammarCompiler, check_grammar
+from engine.model.text.grammar import GrammarCompiler, check_grammar, closed
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Grammar, GrammarKind, SamplingParams
 from engine.speculative.constraint import Constraint, mask
@@ -234,3 +235,59 @@ def test_a_begun_answer_that_does_not_follow(
     own = Constraint(compiler.matcher(Grammar(GrammarKind.JSON_SCHEMA, json.dumps({}))), 0)
     with pytest.raises(UserFixable, match="beginning of the answer"):
         own.allowed(begun)
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        Grammar(GrammarKind.JSON_SCHEMA, '{"const": -9223372036854775807}'),
+        Grammar(GrammarKind.JSON_SCHEMA, '{"anyOf": [{"type": "integer", "enum": [1, -1e308]}]}'),
+        Grammar(GrammarKind.LARK, 'start: "a" %json {"const": [{"b": -1e19}]}\n'),
+        Grammar(GrammarKind.JSON_SCHEMA, '{"a":' * 700 + "1" + "}" * 700),
+    ],
+    ids=["const", "enum", "lark", "nested"],
+)
+def test_schemas_that_end_the_library_never_reach_it(grammar: Grammar) -> None:
+    """The library's stack overflows at constants far below zero: the process would be gone."""
+    with pytest.raises(UserFixable, match=r"below -2\^53|nested|recursion"):
+        check_grammar(grammar)
+
+
+def test_bounds_may_be_any_number() -> None:
+    schema = {"type": "integer", "minimum": -(10**18), "maximum": 2**63}
+    check_grammar(Grammar(GrammarKind.JSON_SCHEMA, json.dumps(schema)))
+
+
+def test_what_a_vocabulary_takes_is_entered_as_long_as_it_is_held(tokenizer: Tokenizer) -> None:
+    ledger = Ledger("cpu", "CPU")
+    compiler = GrammarCompiler(tokenizer, tokenizer.vocab_size)
+    compiler.reserve = partial(Account(ledger, "target").take, Purpose.WORKSPACE)
+    assert ledger.held == 0
+    for name in ("regex", "choice"):
+        compiler.matcher(GRAMMARS[name][0])
+        assert ledger.held == 140 * tokenizer.vocab_size
+    del compiler
+    assert ledger.held == 0
+
+
+def test_objects_have_the_properties_that_are_named() -> None:
+    text = {"type": "string"}
+    point = {"type": "object", "properties": {"x": text}, "required": ["x"]}
+    shut = {**point, "additionalProperties": False}
+    assert closed(point) == shut
+    assert closed({"type": "array", "items": point}) == {"type": "array", "items": shut}
+    assert closed({"$defs": {"p": point}, "$ref": "#/$defs/p"})["$defs"] == {"p": shut}
+    assert closed({"anyOf": [point, text]}) == {"anyOf": [shut, text]}
+    nested = closed({"properties": {"properties": point}})
+    assert nested["properties"] == {"properties": shut}
+    for schema in (
+        {"type": "object"},
+        {**point, "additionalProperties": text},
+        {**point, "required": ["x", "y"]},
+        {**point, "minProperties": 3},
+        {"allOf": [point, {"properties": {"y": text}}]},
+        {**point, "anyOf": [{"properties": {"y": text}}]},
+        {"$defs": {"p": point}, "$ref": "#/$defs/p", "properties": {"y": text}},
+        {"const": point},
+    ):
+        assert closed(schema) == schema

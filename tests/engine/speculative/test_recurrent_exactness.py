@@ -18,9 +18,13 @@ from engine.backend.native.library import Format
 from engine.backend.native.pool import CancelFlag
 from engine.backend.prefix_cache import PrefixCache
 from engine.errors import Cancelled
+from engine.speculative import decoding
+from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.drafters.model import StandaloneDrafter
+from engine.speculative.loops import plain
+from engine.speculative.sampler import Sampler
 
 VOCAB = 320
 
@@ -83,6 +87,27 @@ def test_parallel(
         accepted += done.accepted
     if draft == "recurrent":
         assert accepted > 5
+
+
+def test_another_end_of_a_long_prompt_reads_little(
+    models: dict[str, Decoder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same document with another question behind it, which begins before the last way back."""
+    monkeypatch.setattr(decoding, "SNAPSHOT_EVERY", 128)
+    target, greedy = models["target"], SAMPLINGS["greedy"]
+    pool = PrefixCache(target, 512, 1 << 28)
+    text: list[int] = np.random.default_rng(3).integers(3, VOCAB, 400).tolist()
+    for length, least in ((400, 0), (330, 256), (200, 128)):
+        prompt = [*text[:length], *text[:70]][:400]
+        state = pool.take(prompt)
+        answer = Decoding(
+            target, state, prompt, Sampler(greedy, len(prompt)), max_tokens=8,
+            snapshot=lambda state=state: pool.snapshot(state),
+        )  # fmt: skip
+        assert least <= answer.reused <= length
+        list(answer.prefill())
+        list(plain(answer))
+        assert answer.tokens[len(prompt) :] == decode(target, prompt, greedy, max_tokens=8).tokens
 
 
 def test_a_stop_in_the_middle_of_a_forward_leaves_the_states(models: dict[str, Decoder]) -> None:

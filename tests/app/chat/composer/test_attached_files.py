@@ -40,6 +40,26 @@ def test_files_go_along_with_their_names(desk: Desk, tmp_path: Path) -> None:
     assert desk.session.current.title == "What is in them?"
 
 
+def test_a_folder_goes_along_and_what_is_left_out_of_it_is_said(desk: Desk, tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text("print(1)\n")
+    (folder / "b.bin").write_bytes(b"\0\1\2\3" * 64)
+    attach(desk, folder)
+    assert [each.name for each in desk.chat.outgoing.attachments] == ["project/a.py"]
+    (told,) = desk.assembly.window.banners.texts
+    assert told.startswith("“project”: 1 file was left out")
+
+
+def test_the_newest_of_many_chips_is_in_sight(desk: Desk, tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / f"a long name of a file {number}.txt").write_text("text")
+        attach(desk, tmp_path / f"a long name of a file {number}.txt")
+    chips = desk.chat.composer.chips
+    assert chips.verticalScrollBar().maximum() > 0
+    desk.bot.waitUntil(lambda: not chips.chips[-1].visibleRegion().isEmpty())
+
+
 def test_a_file_can_be_sent_alone_and_taken_away_before(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("alpha")
     (tmp_path / "b.txt").write_text("beta")
@@ -151,6 +171,7 @@ def test_files_are_chosen_in_a_dialog(desk: Desk, tmp_path: Path) -> None:
     (dialog,) = desk.assembly.window.findChildren(QFileDialog)
     dialog.filesSelected.emit([str(tmp_path / "a.txt"), str(tmp_path / "b.txt")])
     desk.bot.waitUntil(lambda: len(desk.chat.outgoing.attachments) == 2)
+    assert dialog.nameFilters() == ["All files (*)"]
     dialog.reject()
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from composing import OpenDesk, fills, opened, small, three_turns, words
+from composing import OpenDesk, attach, fills, opened, small, three_turns, words
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel
 
 from app.history import AnswerState
 from engine.commands import Load
@@ -106,6 +107,34 @@ def test_a_message_too_long_by_itself_can_be_shortened(open_desk: OpenDesk) -> N
     assert not card.isVisible()
     assert desk.chat.composer.field.toPlainText() == words(60)
     assert len(desk.script.requests) == 1
+
+
+def test_of_files_that_do_not_fit_the_large_ones_give_way(
+    open_desk: OpenDesk, tmp_path: Path
+) -> None:
+    desk = opened(open_desk, small(context=2_000))
+    (tmp_path / "small.txt").write_text("whole\n\n" * 20)
+    story = "\n\n".join(f"{words(150)} {'heron' if part == 7 else 'sparrow'}" for part in range(40))
+    (tmp_path / "a long name of a file.txt").write_text(story)
+    attach(desk, tmp_path / "small.txt")
+    attach(desk, tmp_path / "a long name of a file.txt")
+    desk.chat.composer.field.setPlainText("Where is the heron?")
+    desk.bot.waitUntil(
+        lambda: (fill := desk.chat.composer.meter.fill) is not None and fill.used > 2_000
+    )
+    desk.chat.composer.send()
+    card = desk.chat.context_card
+    desk.bot.waitUntil(card.parts_button.isVisible)
+    card.parts_button.click()
+    outgoing = desk.chat.outgoing
+    desk.bot.waitUntil(lambda: bool(outgoing.attachments[-1].taken))
+    one, part = outgoing.attachments
+    assert (one.name, one.text, one.taken) == ("small.txt", "whole\n\n" * 20, "")
+    assert "heron" in part.text
+    assert len(part.text) < len(story) / 2
+    chip = desk.chat.composer.chips.chips[-1]
+    assert any(each.text().endswith(part.taken) for each in chip.findChildren(QLabel))
+    assert part.taken.endswith("of 40 passages)")
 
 
 def test_a_larger_context_is_loaded_and_the_message_sent(open_desk: OpenDesk) -> None:

@@ -61,10 +61,11 @@ def test_what_is_not_as_usual_is_said() -> None:
 def test_every_value_of_a_setup_has_its_words() -> None:
     settings = Settings()
     unlike = {"thinking": True, "seen_after": 3, "preset": "gone", "system_prompt": "x"}
-    unlike["instructions"] = False
+    unlike |= {"instructions": False, "tools": ("calculator",)}
     for field in fields(ChatSetup):
         setup = ChatSetup(**{field.name: unlike.get(field.name, 1)})
         silent = field.name in {"thinking", "seen_after", "preset", "top_p", "repetition_penalty"}
+        silent |= field.name == "tools"  # the composer has a button of their own for them
         assert (setup_words(setup, settings) == ["Temperature 0"]) == silent, field.name
 
 

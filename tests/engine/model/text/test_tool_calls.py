@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from engine.model.text.chat_template import ChatTemplate, TemplateChoices
+from engine.model.text.grammar import check_grammar
 from engine.model.text.template_sandbox import SandboxedTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.tool_calls import ToolCallParser
-from engine.model.text.tool_style import ToolStyle, style_of
-from engine.request import Message, Role, Tool, ToolCall
+from engine.model.text.tool_style import ToolStyle, calls_grammar, style_of
+from engine.request import Message, Role, Tool, ToolCall, ToolChoice
 
 WEATHER = Tool(
     "get_weather",
@@ -58,7 +59,20 @@ Paris
 </tool_call>""",
         ["get_weather"],
     ),
+    "channel": (
+        "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>"
+        + json.dumps(PARIS)
+        + "<|call|>",
+        ["get_weather"],
+    ),
+    "channel after a thought": (
+        "<|start|>assistant to=functions.get_weather<|channel|>commentary json<|message|>"
+        + json.dumps(PARIS),
+        ["get_weather"],
+    ),
     "bare": (BARE, ["get_weather"]),
+    "doubled": (f"{{{BARE}}}", ["get_weather"]),
+    "doubled tags": (f"<tool_call>\n{{{BARE}}}\n</tool_call>", ["get_weather"]),
     "list": (f"[{BARE}, {SUM}]", ["get_weather", "add"]),
     "fenced": (f"```json\n{BARE}\n```", ["get_weather"]),
     "openai": (
@@ -78,6 +92,9 @@ TEXTS = (
     '```json\n{"a": 1}\n```\nand ```python\nprint({})\n```',
     "<function=other>{}</function>",
     "[TOOL_CALLS] and then words",
+    "<|channel|>commentary to=functions.other <|constrain|>json<|message|>{}",
+    "<|channel|>commentary<|message|>I will look it up.",
+    "<|start|>assistant<|channel|>commentary to=functions.add<|message|>nothing",
     "a < b, <tool, [TOOL_",
     "{" * 3000,
     "[" * 3000,
@@ -157,6 +174,14 @@ _TEMPLATES = Path(__file__).parents[1] / "templates"
 def test_the_style_is_the_familys(family: str) -> None:
     source = (_TEMPLATES / f"{family}.jinja").read_text("utf-8")
     assert style_of(source) is FAMILIES[family]
+
+
+@pytest.mark.parametrize("style", ToolStyle)
+def test_a_call_that_has_to_be_is_one_that_is_read(style: ToolStyle) -> None:
+    grammar = calls_grammar(ToolChoice(TOOLS, required=True), style, {})
+    check_grammar(grammar)
+    source = "<|channel|>commentary to=functions.x <|constrain|>json<|message|>"
+    assert style_of(source) is ToolStyle.CHANNEL
 
 
 @pytest.mark.parametrize("path", sorted(_TEMPLATES.glob("*.jinja")), ids=lambda path: path.stem)

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from app.chat.maths.atoms import enclosed_unless_one, fraction, is_single, joined
-from app.chat.maths.scripts import in_line, plain, scripts, shifted, without_marks
-from app.chat.maths.shapes import (
+from app.markdown.maths.atoms import enclosed_unless_one, fraction, is_single, joined
+from app.markdown.maths.scripts import in_line, plain, scripts, shifted, without_marks
+from app.markdown.maths.shapes import (
     Atom,
     Atoms,
     Fraction,
@@ -24,7 +24,7 @@ from app.chat.maths.shapes import (
     Shape,
     Stacked,
 )
-from app.chat.maths.symbols import (
+from app.markdown.maths.symbols import (
     ACCENTS,
     ALPHABETS,
     FRACTION_NAMES,

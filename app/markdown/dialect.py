@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # imported with the first text: the window comes up without i
     from markdown_it.rules_inline import StateInline
 
 MAX_NESTING = 24
+LONGEST_TEXT = 6_000
+"""Longer texts get no emphasis or links: their marks are shown as they are."""
 GROWING = "growing"
 """True in the parser's environment if more text may come."""
 CELL = "cell"
@@ -40,8 +42,8 @@ _AFTER = {"", ".", ",", ";", ":"}
 @cache
 def parser() -> MarkdownIt:
     """The parser with inline markdown; its inline tokens know their places."""
-    from app.chat.text.bare_links import bare_link
-    from app.chat.text.inline import PlacedInline
+    from app.markdown.bare_links import bare_link
+    from app.markdown.inline import PlacedInline
 
     dialect = _dialect()
     inline = PlacedInline()

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stopwatch import least
 
-from app.chat.maths.formula import render, runs
-from app.chat.maths.scripts import plain
 from app.chat.text.block_stream import split
-from app.chat.text.dialect import parser
+from app.markdown.dialect import parser
+from app.markdown.maths.formula import render, runs
+from app.markdown.maths.scripts import plain
 
 CASES = [
     ("x^2 + y^2 = z^2", "x² + y² = z²"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.chat.maths.symbols import MathClass
+from app.markdown.maths.symbols import MathClass
 
 _MOST = 2_000
 """Longer formulas are shown in line: nobody writes them, and setting them takes a while."""

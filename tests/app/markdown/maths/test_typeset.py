@@ -8,10 +8,10 @@ from PySide6.QtGui import QColor, QImage, QPainter, QPainterPath
 from PySide6.QtWidgets import QApplication
 from test_maths import PIECES
 
-from app.chat.maths.boxes import Box, Letters
-from app.chat.maths.formula import atoms_of
-from app.chat.maths.shapes import is_flat
-from app.chat.maths.typeset import Typesetter, typesetter
+from app.markdown.maths.boxes import Box, Letters
+from app.markdown.maths.formula import atoms_of
+from app.markdown.maths.shapes import is_flat
+from app.markdown.maths.typeset import Typesetter, typesetter
 
 SIZE = 20.0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from app.chat.maths.symbols import PLAIN
+from app.markdown.maths.symbols import PLAIN
 
 _RAISED, _LOWERED, _END = "\ue000", "\ue001", "\ue002"
 _SCRIPT = re.compile(f"([{_RAISED}{_LOWERED}])([^{_END}]*){_END}")

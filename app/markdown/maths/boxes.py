@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath
 
 
@@ -33,6 +33,19 @@ class Box:
     def at(self, x: float, y: float) -> Iterable[Mark]:
         """Yield what is in it, moved."""
         return ((x + left, y + top, mark) for left, top, mark in self.marks)
+
+    def outline(self) -> QPainterPath:
+        """Return all that is drawn as one shape; its line begins at 0, 0."""
+        shape = QPainterPath()
+        shape.setFillRule(Qt.FillRule.WindingFill)
+        for left, top, mark in self.marks:
+            if isinstance(mark, Letters):
+                shape.addText(left, top, mark.font, mark.text)
+            elif isinstance(mark, QRectF):
+                shape.addRect(mark.translated(left, top))
+            else:
+                shape.addPath(mark.translated(left, top))
+        return shape
 
     def paint(self, painter: QPainter, x: float, y: float, colour: QColor) -> None:
         """Draw it with the left end of its line at a place."""

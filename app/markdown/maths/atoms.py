@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from app.chat.maths.scripts import plain
-from app.chat.maths.shapes import Atom, Fraction
-from app.chat.maths.symbols import FRACTIONS, MathClass
+from app.markdown.maths.scripts import plain
+from app.markdown.maths.shapes import Atom, Fraction
+from app.markdown.maths.symbols import FRACTIONS, MathClass
 
 _ONE = (MathClass.ORDINARY, MathClass.CLOSING, MathClass.FRACTION)
 """Classes that a product or a sum may have on its left."""

@@ -20,10 +20,10 @@ from PySide6.QtGui import (
     QTransform,
 )
 
-from app.chat.maths.atoms import is_infix
-from app.chat.maths.boxes import Box, Letters, Mark, beside
-from app.chat.maths.formula import runs
-from app.chat.maths.shapes import (
+from app.markdown.maths.atoms import is_infix
+from app.markdown.maths.boxes import Box, Letters, Mark, beside
+from app.markdown.maths.formula import runs
+from app.markdown.maths.shapes import (
     Atom,
     Atoms,
     Fraction,
@@ -33,7 +33,7 @@ from app.chat.maths.shapes import (
     Scripts,
     Stacked,
 )
-from app.chat.maths.symbols import MathClass
+from app.markdown.maths.symbols import MathClass
 
 _SMALLER, _SMALLEST = 0.72, 0.5
 """Size of a script, and the least of one in another, in sizes of the formula."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QRect, QRectF, QSizeF
+from PySide6.QtCore import QPointF, QRect, QRectF, QSizeF
 from PySide6.QtGui import (
     QFont,
     QFontInfo,
@@ -19,15 +20,24 @@ from PySide6.QtGui import (
     QTextFormat,
 )
 
-from app.chat.text.regions import Property
-
 if TYPE_CHECKING:
-    from app.chat.maths.boxes import Box
+    from app.markdown.maths.boxes import Box
 
 _KIND = QTextFormat.ObjectTypes.UserObject.value + 1
 _OBJECT = "\ufffc"
 _SMALLEST = 0.5
 """A formula that is wider than its line is painted smaller, down to this."""
+
+
+class _Property(IntEnum):
+    """Marks on the format of a formula."""
+
+    LATEX = QTextFormat.Property.UserProperty + 4
+    """Its LaTeX."""
+    DISPLAY = QTextFormat.Property.UserProperty + 5
+    """True where it stands on lines of its own."""
+    PIXELS = QTextFormat.Property.UserProperty + 6
+    """Size of its letters."""
 
 
 class FormulaObject(QPyTextObject):
@@ -51,54 +61,79 @@ class FormulaObject(QPyTextObject):
     ) -> None:
         """Paint a formula in the colour of the text around it."""
         look = style.toCharFormat()
-        box = _box(look)
         coloured = look.hasProperty(QTextFormat.Property.ForegroundBrush)
         colour = look.foreground().color() if coloured else painter.pen().color()
-        scale = _scale(box, doc)
+        box, scale, line = self.placed(look, doc, QRectF(rect))
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        area = QRectF(rect)
-        painter.translate(area.left(), area.bottom() - QFontMetrics(look.font()).descent())
+        painter.translate(line)
         painter.scale(scale, scale)
         box.paint(painter, 0.0, 0.0, colour)
         painter.restore()
 
+    def placed(
+        self, look: QTextCharFormat, doc: QTextDocument, area: QRectF
+    ) -> tuple[Box, float, QPointF]:
+        """Return a formula that is drawn in `area`, its scale, and where its line begins."""
+        box = _box(look)
+        line = QPointF(area.left(), area.bottom() - QFontMetrics(look.font()).descent())
+        return box, _scale(box, doc), line
 
-def paint_formulas(document: QTextDocument, owner: QObject) -> None:
+
+def paint_formulas(document: QTextDocument, painter: FormulaObject) -> None:
     """Let a document paint its formulas."""
-    document.documentLayout().registerHandler(_KIND, FormulaObject(owner))
+    document.documentLayout().registerHandler(_KIND, painter)
+
+
+def latex_of(look: QTextCharFormat) -> str:
+    """Return what a formula in the format `look` is made from."""
+    return str(look.property(_Property.LATEX))
 
 
 def insert_formula(
-    cursor: QTextCursor, latex: str, style: QTextCharFormat, *, display: bool
+    cursor: QTextCursor,
+    latex: str,
+    style: QTextCharFormat,
+    *,
+    display: bool,
+    pixels: int | None = None,
 ) -> None:
-    """Insert a formula in the format that text of it would have."""
+    """Insert a formula in the format that text of it would have.
+
+    Args:
+        cursor: where.
+        latex: the formula.
+        style: the format of the text around it, in a family of formulas.
+        display: it stands on lines of its own.
+        pixels: size of its letters on the device of the document; None: as on the screen.
+    """
     look = QTextCharFormat(style)
     look.setObjectType(_KIND)
-    look.setProperty(Property.LATEX, latex)
-    look.setProperty(Property.DISPLAY, display)
-    look.setProperty(Property.PIXELS, QFontInfo(style.font()).pixelSize())
+    look.setProperty(_Property.LATEX, latex)
+    look.setProperty(_Property.DISPLAY, display)
+    look.setProperty(_Property.PIXELS, pixels or QFontInfo(style.font()).pixelSize())
     # Qt ends an object where letters of its font end: the size of the font says how deep that is.
     look.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignBaseline)
     look.clearProperty(QTextFormat.Property.FontPointSize)
-    pixels = _reaching(tuple(look.fontFamilies() or ()), math.ceil(_box(look).descent))
-    look.setProperty(QTextFormat.Property.FontPixelSize, pixels)
+    reach = _reaching(tuple(look.fontFamilies() or ()), math.ceil(_box(look).descent))
+    look.setProperty(QTextFormat.Property.FontPixelSize, reach)
     cursor.insertText(_OBJECT, look)
 
 
 def _box(look: QTextCharFormat) -> Box:
-    return _set(
-        str(look.property(Property.LATEX)),
+    return formula_box(
+        latex_of(look),
         tuple(look.fontFamilies() or ()),
-        int(look.property(Property.PIXELS)),
-        display=bool(look.property(Property.DISPLAY)),
+        int(look.property(_Property.PIXELS)),
+        display=bool(look.property(_Property.DISPLAY)),
     )
 
 
 @lru_cache(maxsize=512)
-def _set(latex: str, families: tuple[str, ...], pixels: int, *, display: bool) -> Box:
-    from app.chat.maths.formula import atoms_of  # most texts have none to set
-    from app.chat.maths.typeset import typesetter
+def formula_box(latex: str, families: tuple[str, ...], pixels: int, *, display: bool) -> Box:
+    """Return a formula that has been set in these families at this size."""
+    from app.markdown.maths.formula import atoms_of  # most texts have none to set
+    from app.markdown.maths.typeset import typesetter
 
     return typesetter(families).set(atoms_of(latex), pixels, display=display)
 

@@ -1,0 +1,1 @@
+"""The markdown of answers: its dialect, and the formulas in it."""

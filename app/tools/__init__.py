@@ -1,0 +1,1 @@
+"""Tools that answers may call: built in, and of MCP servers."""
