@@ -160,7 +160,7 @@ ALWAYS_INLINE void add_floats(const int format, const uint8_t *w, int64_t apart,
     for (int32_t k = from; k < to; k++)
         UNROLL_16
         for (int s = 0; s < streams; s++) {
-            if (streams == 1 && format != DT_F32) DT_PREFETCH(w + (k + FLOATS_AHEAD) * DT_LANES * 2);
+            if (streams == 1) DT_PREFETCH(w + (k + FLOATS_AHEAD) * DT_LANES * (format == DT_F32 ? 4 : 2));
             const v16 column = load_column(format, w + s * apart, k);
             UNROLL_16
             for (int m = 0; m < rows; m++)
