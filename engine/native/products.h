@@ -102,8 +102,15 @@ ALWAYS_INLINE int32_t even_share(int32_t rows, const int32_t most)
     return share > 5 && share < 8 ? 4 : share;
 }
 
-/* All rows, `share` of them together and then the rest. */
-#define STEP_OF(DO, MOST, ROWS) for (; ROWS <= MOST && ROWS <= share && m + ROWS <= rows; m += ROWS) DO(ROWS);
+/* All rows, `share` of them together and then the rest. Where two rows lie side by side for SMMLA, an odd number of them
+ * comes last. */
+#ifdef DT_SMMLA
+#define MAY_BE_NEXT(ROWS) (ROWS % 2 == 0 || m + ROWS == rows)
+#else
+#define MAY_BE_NEXT(ROWS) 1
+#endif
+#define STEP_OF(DO, MOST, ROWS) \
+    for (; ROWS <= MOST && ROWS <= share && m + ROWS <= rows && MAY_BE_NEXT(ROWS); m += ROWS) DO(ROWS);
 #define IN_STEPS(DO, MOST)                                                        \
     {                                                                             \
         int32_t m = 0;                                                            \
