@@ -20,9 +20,10 @@ class Mode(StrEnum):
 
 
 class DraftChoice(StrEnum):
-    """Draft sources that are not a model."""
+    """Draft sources that are not a model by themselves. `MTP`: the head in the target's files."""
 
     AUTO = "auto"
+    MTP = "mtp"
     LOOKUP = "lookup"
     NONE = "none"
 

@@ -106,6 +106,12 @@ class Running(QObject):
         found = plan.drafts_here if plan is not None else ()
         return list(dict.fromkeys((*map(Path, known), *(each.path for each in found))))
 
+    @property
+    def has_mtp(self) -> bool:
+        """True if the model's files hold an MTP head."""
+        plan = self.status.plan
+        return plan is not None and plan.has_mtp
+
     def draft_name(self, draft: Path) -> str:
         """Return the name of a draft for people: its own, else that of its file or folder."""
         plan = self.status.plan

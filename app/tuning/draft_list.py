@@ -24,6 +24,10 @@ _CHOICES = {
         later("Automatic"),
         later("The model's own draft, or the fastest on this PC, and lookup."),
     ),
+    DraftChoice.MTP: (
+        later("The model's MTP head"),
+        later("A block in the model's own files that drafts."),
+    ),
     DraftChoice.LOOKUP: (
         later("Lookup only"),
         later("Drafts from text that occurred earlier in the conversation."),
@@ -61,7 +65,8 @@ class DraftList(QWidget):
         draft, known, before = choice.profile.draft, choice.running.drafts, list(self.rows)
         own = list(dict.fromkeys([*([draft] if isinstance(draft, Path) else []), *known]))
         names = {each: choice.running.draft_name(each) for each in own[:_MOST]}
-        self._offer([DraftChoice.AUTO, *names, DraftChoice.LOOKUP, DraftChoice.NONE], names)
+        mtp = [DraftChoice.MTP] if choice.running.has_mtp or draft is DraftChoice.MTP else []
+        self._offer([DraftChoice.AUTO, *mtp, *names, DraftChoice.LOOKUP, DraftChoice.NONE], names)
         self.rows[draft].button.setChecked(True)
         told = choice.told
         if draft is DraftChoice.AUTO and told is not None and told.plan is not None:

@@ -13,7 +13,9 @@ from engine.commands import KvType
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import Fusion, ModelConfig
+from engine.model.heads.own import mtp_head
 from engine.model.tensors import borrowed_tensors
+from engine.model.text.shortlist import OWN_ROWS, shortened
 from engine.model.weights.random_weights import RandomWeights
 from engine.plan.facts import ModelFacts
 from engine.plan.footprint import stored_footprint
@@ -22,7 +24,7 @@ DRAFT_FORMAT = "q8_0"
 """Format of drafts, which are small."""
 SMALL = "small"
 """A few million weights beside its matrix of all tokens."""
-NAMES = "small|dgf-1..9|eagle|eagle3|S"
+NAMES = "small|dgf-1..9|eagle|eagle3|mtp|S"
 """For people; S is a published shape."""
 
 _DGF = re.compile(r"dgf-([1-9])")
@@ -137,6 +139,8 @@ def _head(name: str, target: ModelConfig) -> ModelConfig | None:
         return head_shape(target, Fusion("dgf", hidden), int(found[1]))
     if name == "eagle":
         return head_shape(target, Fusion("linear", hidden, bias=True), 1)
+    if name == "mtp" and (own := mtp_head(target)) is not None:
+        return shortened(own.config, OWN_ROWS)
     if name == "eagle3":
         last = target.num_layers - 1
         taps = min(1, last), last // 2, max(last - 3, 0)

@@ -275,7 +275,8 @@ def _pairs(arguments: argparse.Namespace) -> list[tuple[str, LoadedPair]]:
     speeds = manager.speeds(machine)
     target, pairs = model_named(arguments.model), []
     for name, said in zip(_names(arguments.drafts), arguments.drafts, strict=True):
-        draft = DraftChoice.LOOKUP if said == DraftChoice.LOOKUP else model_named(said)
+        sources = (DraftChoice.MTP, DraftChoice.LOOKUP)
+        draft = DraftChoice(said) if said in sources else model_named(said)
         command = Load(target, draft=draft)
         pairs.append((name, load(plan_load(command, machine, speeds), manager.open)))
     return pairs

@@ -62,9 +62,10 @@ def _load_options() -> dict[str, dict[str, Any]]:
         },
         "--draft": {
             "default": DraftChoice.AUTO,
-            "metavar": "auto|NAME|PATH|lookup|none",
+            "metavar": "auto|NAME|PATH|mtp|lookup|none",
             "help": tr(
-                "the draft: chosen for the target, a model, lookup in earlier text, or none"
+                "the draft: chosen for the target, a model, the target's own MTP head, lookup in "
+                "earlier text, or none"
             ),
         },
         "--mode": {

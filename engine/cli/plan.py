@@ -52,7 +52,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--draft",
         default=DraftChoice.AUTO,
-        metavar="auto|NAME|PATH|lookup|none",
+        metavar="auto|NAME|PATH|mtp|lookup|none",
         help=tr("the draft; with --shape one of {names}, where S is a published shape").format(
             names=NAMES
         ),

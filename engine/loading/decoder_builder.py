@@ -144,5 +144,7 @@ def _cached(weights: StreamedWeights, model: InspectedModel) -> AbstractContextM
     if fmt is None or nbytes < WORTH_KEEPING or isinstance(config, OtherConfig):
         return nullcontext(weights)
     ids = model.weights.float32(HEAD_IDS) if config.rows else None
-    files = model.weights.files
-    return CachedWeights(weights, files, fmt, nbytes, ids=ids, skip=weights.skip, apart=apart)
+    files, part = model.weights.files, "head" if config.fusion else ""
+    return CachedWeights(
+        weights, files, fmt, nbytes, ids=ids, part=part, skip=weights.skip, apart=apart
+    )

@@ -24,7 +24,7 @@ from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS, borrowed_tensors, expected_tensors
-from engine.model.text.shortlist import shortened, shortlist
+from engine.model.text.shortlist import OWN_ROWS, ROWS, shortened, shortlist
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.same_tokens import differing, fingerprint, unshared
 from engine.model.weights.model_weights import ModelWeights
@@ -40,7 +40,7 @@ WORTH_PACKING = 16 << 20
 def drafts_of(
     choice: Path | DraftChoice, target: InspectedModel, tokenizer: Tokenizer, memory_available: int
 ) -> tuple[InspectedModel, ...]:
-    """Return the draft that was chosen, or belongs to the target, or those that lie on this disk.
+    """Return the draft that was chosen, or belongs to the target, or its own head and those here.
 
     Args:
         choice: as the load has it.
@@ -55,20 +55,32 @@ def drafts_of(
         return ()
     named = choice if isinstance(choice, Path) else target.model.draft
     if named is not None:
-        return (_draft(named, target, tokenizer, memory_available),)
+        return (_draft(LocalModel.inspect(named), target, tokenizer, memory_available),)
+    if choice is DraftChoice.MTP:
+        return (_draft(target.model.mtp(), target, tokenizer, memory_available),)
     drafts = []
+    if target.model.has_mtp:
+        with suppress(UserFixable):  # nobody asked for it
+            drafts.append(_draft(target.model.mtp(), target, tokenizer, memory_available))
     for path in drafts_here(target.model, lambda: tokenizer.vocabulary):
         with suppress(UserFixable, OSError):  # nobody asked for it
-            drafts.append(_draft(path, target, tokenizer, memory_available))
+            found = LocalModel.inspect(path)
+            drafts.append(_draft(found, target, tokenizer, memory_available))
     return tuple(drafts)
 
 
 def _draft(
-    path: Path, target: InspectedModel, tokenizer: Tokenizer, memory_available: int
+    model: LocalModel, target: InspectedModel, tokenizer: Tokenizer, memory_available: int
 ) -> InspectedModel:
-    draft = _named_draft(path, target, memory_available)
+    draft = _named_draft(model, target, memory_available)
     without = _unshared(target, tokenizer, draft) if draft.fusion is None else frozenset()
-    return on_a_diet(draft, shortlist(tokenizer, without=without), always=bool(without))
+    rows = OWN_ROWS if _is_own(model) else ROWS
+    return on_a_diet(draft, shortlist(tokenizer, rows, without), always=bool(without))
+
+
+def _is_own(model: LocalModel) -> bool:
+    """Tell whether a draft is the head that its target brings along."""
+    return isinstance(model.config, DraftOnly) and model.config.own
 
 
 def on_a_diet(
@@ -76,8 +88,8 @@ def on_a_diet(
 ) -> InspectedModel:
     """Return a draft as it is fastest: output rows for few tokens, a whole model in fewer bits.
 
-    What was trained to draft stays in the formats that it was packed in, and so does what a
-    processor's caches hold: fewer bits would save nothing there.
+    What was trained to draft and lies in files of its own stays in the formats that it was packed
+    in, and so does what a processor's caches hold: fewer bits would save nothing there.
 
     Args:
         draft: as it would be loaded by itself.
@@ -95,22 +107,30 @@ def on_a_diet(
         lent = {name: each for name, each in draft.lent.items() if name != HEAD}
         weights = Shortlisted(draft.weights, matrix, ids)
         draft = replace(draft, config=short, lent=lent, weights=weights)
-    if isinstance(draft.model.config, DraftOnly) or draft.format is WeightFormat.F32:
+    described = draft.model.config
+    kept = isinstance(described, DraftOnly) and not (
+        described.own and draft.format is WeightFormat.STORED
+    )
+    if kept or draft.format is WeightFormat.F32:
         return draft
     if draft.facts.footprint.weight_bytes < WORTH_PACKING:
         return draft
-    repacked = Repacked(draft.weights, fewer_bits(draft.weights))
+    kinds = {
+        name: kind for name, kind in fewer_bits(draft.weights).items() if name not in draft.lent
+    }
+    repacked = Repacked(draft.weights, kinds)
     return replace(draft, format=WeightFormat.STORED, weights=repacked)
 
 
-def _named_draft(path: Path, target: InspectedModel, memory_available: int) -> InspectedModel:
-    """The draft model or head in a folder or file."""
-    model = LocalModel.inspect(path)
+def _named_draft(
+    model: LocalModel, target: InspectedModel, memory_available: int
+) -> InspectedModel:
+    """The draft model or head, looked at with its target."""
     described = model.config
     if isinstance(described, DraftOnly):
         config = described.for_target(target.config, model.name, target.model.name)
         return _dependent_draft(target, model, config)
-    draft = InspectedModel.of(path, WeightFormat.AUTO, memory_available)
+    draft = InspectedModel.of(model.path, WeightFormat.AUTO, memory_available)
     if isinstance(draft.config, OtherConfig):
         raise NotPossible(
             tr(
@@ -149,6 +169,8 @@ def _dependent_draft(
     # Borrowed rows come as the target's weights are read: where it is packed anew, as floats.
     fits = target.format is WeightFormat.STORED or not (config.rows and HEAD in borrowed)
     fmt = choose_format(WeightFormat.AUTO, own, quantised=packed and fits)
+    if _is_own(model) and model.path == target.model.path:
+        fmt = target.format
     native = NATIVE_KINDS if fmt is WeightFormat.STORED else ()
     tied = target.config.tie_word_embeddings
     weights = model.draft_weights(config, target.weights, tied, native)

@@ -82,8 +82,11 @@ class PlannedLoad:
             kv=target.footprint.kv,
             sampling=inspection.target.model.sampling(),
             drafts_here=tuple(
-                DraftHere(each.model.path, each.model.name) for each in inspection.drafts
+                DraftHere(each.model.path, each.model.name)
+                for each in inspection.drafts
+                if each.model.path != inspection.target.model.path
             ),
+            has_mtp=inspection.target.model.has_mtp,
         )
 
 

@@ -137,12 +137,14 @@ class Fusion:
             "linear": EAGLE-1 and 2; x = W [e; f] + bias.
             "eagle3": EAGLE-3; x = W f of several taps (own outputs enter as they are), and the
             first block's queries, keys and values see [norm(e); norm(x)].
-            But for "eagle3", the first block has no input norm and nothing is normed behind the
-            last; in every kind a head's own output, its next feature, is not normed.
+            The first block has an input norm, and what comes out is normed for the logits, where
+            `has_norms` says so.
         target_hidden: numbers of a hidden state of the target.
         taps: target blocks whose outputs are the features, side by side; none: what its final norm
             gives, the input of its output matrix.
         bias: "linear" has one.
+        normed: "linear": x = W [norm(e); norm(f)] + bias, and it has norms as a model has (MTP).
+        returns_normed: a head's own output, its next feature, is what the final norm gives.
         residual_normed: "eagle3": what the first block adds to is norm(x) rather than x.
         own_embedding, own_head: whether the head has these matrices, or uses the target's.
     """
@@ -151,6 +153,8 @@ class Fusion:
     target_hidden: int
     taps: tuple[int, ...] = ()
     bias: bool = False
+    normed: bool = False
+    returns_normed: bool = False
     residual_normed: bool = False
     own_embedding: bool = False
     own_head: bool = False
@@ -159,6 +163,11 @@ class Fusion:
     def width(self) -> int:
         """Numbers of a token's features."""
         return self.target_hidden * max(len(self.taps), 1)
+
+    @property
+    def has_norms(self) -> bool:
+        """Tell whether the first block has an input norm, and a final norm follows the last."""
+        return self.kind == "eagle3" or self.normed
 
 
 @dataclass(frozen=True, slots=True)

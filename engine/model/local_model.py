@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.errors import UserFixable
+from engine.errors import NotPossible, UserFixable
 from engine.language import listed, tr
 from engine.model import bundled
 from engine.model.config import ModelConfig
@@ -17,6 +17,7 @@ from engine.model.generation_config import folder_sampling, gguf_sampling
 from engine.model.gguf.config import model_config
 from engine.model.gguf.file import GgufFile, open_gguf
 from engine.model.heads.description import DraftOnly
+from engine.model.heads.own import mtp_head
 from engine.model.heads.reading import is_head, read_head, read_reduced
 from engine.model.json_object import JsonObject
 from engine.model.model_files import (
@@ -33,8 +34,10 @@ from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.template_source import own_template
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.same_tokens import TokenList, folder_tokens, gguf_tokens
-from engine.model.weights.head_weights import HeadWeights, open_own
+from engine.model.weights.head_weights import HeadWeights, open_mtp, open_own
 from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.mtp_names import mtp_names
+from engine.model.weights.parts import FileKind
 from engine.model.weights.safetensors_folder import INDEX_FILE, SINGLE_FILE, SafetensorsFolder
 from engine.request import SamplingParams
 
@@ -48,6 +51,8 @@ _FILE_TYPES = {
 """llama.cpp's numbers for the mixtures of types that it makes (see NOTICE)."""
 _SAYS_NOTHING = re.compile(r"(ggml-)?model([-_.][\w.-]*)?|sha256-[0-9a-f]+", re.IGNORECASE)
 """Names of files that are the same for every model: converters' and Ollama's."""
+_FIRST_NORM = "blk.0.attn_norm.weight"
+"""A tensor that every model's GGUF file has; those of MTP heads alone do not."""
 _BLOCKS_OF_HEADS = 8
 """Published ones have one."""
 
@@ -64,6 +69,7 @@ class LocalModel:
         kind: the types of its weights in a word, such as "Q4_K_M" or "BF16".
         weight_bytes: of all its tensors, as stored.
         draft: the draft model that belongs to it.
+        has_mtp: its files hold an MTP head.
         gguf: the tables of contents, where its tensors are in GGUF.
     """
 
@@ -73,6 +79,7 @@ class LocalModel:
     kind: str
     weight_bytes: int
     draft: Path | None
+    has_mtp: bool = False
     gguf: GgufFile | None = field(default=None, repr=False)
 
     @classmethod
@@ -93,7 +100,8 @@ class LocalModel:
         if reduced is not None or _is_head(source, path):
             return cls._of_draft(path, source, sidecar, reduced)
         config = read_other(source) if is_other(source) else parse_config(source.data)
-        weights = _safetensors(config, path)
+        tensors = SafetensorsFolder.open(path)
+        weights = _described(config, tensors)
         return cls(
             path=path,
             name=_given_name(sidecar) or path.resolve().name[:200],
@@ -101,6 +109,7 @@ class LocalModel:
             kind=_commonest_kind(weights),
             weight_bytes=weights.nbytes,
             draft=_draft(path, sidecar),
+            has_mtp=isinstance(config, ModelConfig) and _has_mtp(config, tensors.names()),
         )
 
     @classmethod
@@ -125,6 +134,9 @@ class LocalModel:
     def _of_file(cls, path: Path, file: Path) -> LocalModel:
         gguf = open_gguf(file)
         config = model_config(gguf)
+        has_mtp = _has_mtp(config, gguf.tensors)
+        if has_mtp and _FIRST_NORM not in gguf.tensors:
+            return cls._of_mtp(path, model_name(gguf), config, gguf)
         weights = ModelWeights.open(config, gguf.reader(), "gguf")
         folder, sidecar = _file_sidecar(gguf.files[0])
         return cls(
@@ -134,8 +146,44 @@ class LocalModel:
             kind=format_words(gguf),
             weight_bytes=weights.nbytes,
             draft=_draft(folder, sidecar),
+            has_mtp=has_mtp,
             gguf=gguf,
         )
+
+    @classmethod
+    def _of_mtp(
+        cls, path: Path, name: str, target: ModelConfig, gguf: GgufFile | None
+    ) -> LocalModel:
+        """The MTP head of a model of this shape, in its files or one of its own."""
+        config = mtp_head(target)
+        if config is None:
+            raise ValueError("models of this family bring no head")
+        if gguf is None:
+            own = open_mtp(config.config, SafetensorsFolder.open(path), "safetensors")
+        else:
+            own = open_mtp(config.config, gguf.reader(), "gguf")
+        return cls(
+            path=path,
+            name=name,
+            config=config,
+            kind=_commonest_kind(own),
+            weight_bytes=own.nbytes,
+            draft=None,
+            gguf=gguf,
+        )
+
+    def mtp(self) -> LocalModel:
+        """Return the MTP head in its files.
+
+        Raises:
+            UserFixable: they hold none, or a damaged one.
+        """
+        if not self.has_mtp or not isinstance(self.config, ModelConfig):
+            raise NotPossible(
+                tr("{model}: this file has no MTP head.").format(model=self.name),
+                tr("Choose another draft, or a version of the model that has kept its MTP head."),
+            )
+        return self._of_mtp(self.path, tr("MTP head"), self.config, self.gguf)
 
     def own_weights(self, config: ModelConfig, native: Collection[str] = ()) -> ModelWeights:
         """Return its tensors by canonical name; GGUF types not in `native` read as floats."""
@@ -161,6 +209,9 @@ class LocalModel:
         tensors = (
             SafetensorsFolder.open(self.path) if self.gguf is None else self.gguf.reader(native)
         )
+        if isinstance(self.config, DraftOnly) and self.config.own:
+            kind: FileKind = "safetensors" if self.gguf is None else "gguf"
+            return HeadWeights.within(config, tensors, kind, target)
         return HeadWeights.open(config, tensors, target, target_tied=tied)
 
     def tokenizer(self) -> Tokenizer:
@@ -211,12 +262,16 @@ def format_words(file: GgufFile) -> str:
     return sizes.most_common(1)[0][0] if sizes else "F32"
 
 
-def _safetensors(
-    config: ModelConfig | OtherConfig, folder: Path
+def _described(
+    config: ModelConfig | OtherConfig, tensors: SafetensorsFolder
 ) -> ModelWeights | SafetensorsFolder:
     if isinstance(config, OtherConfig):
-        return SafetensorsFolder.open(folder)
-    return ModelWeights.of_folder(config, folder)
+        return tensors
+    return ModelWeights.open(config, tensors, "safetensors")
+
+
+def _has_mtp(config: ModelConfig, names: Collection[str]) -> bool:
+    return mtp_head(config) is not None and bool(mtp_names(names))
 
 
 def _packed(folder: Path) -> GgufFile | None:

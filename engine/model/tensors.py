@@ -57,15 +57,18 @@ def _of_head(config: ModelConfig, fusion: Fusion, tensors: dict[str, Shape]) -> 
         for name, heads in (("q", config.num_heads), ("k", config.num_kv_heads)):
             tensors[f"{first}self_attn.{name}_proj.weight"] = (heads * dim, 2 * hidden)
         tensors[f"{first}self_attn.v_proj.weight"] = (config.num_kv_heads * dim, 2 * hidden)
+    elif fusion.kind == "dgf":
+        tensors["fusion.norm.weight"] = (hidden,)
+        tensors["fusion.feature.weight"] = (hidden, fusion.width)
+        tensors["fusion.token.weight"] = (hidden, hidden)
+        tensors["fusion.gate.weight"] = (hidden, 2 * hidden)
     else:
+        tensors |= _linear("fusion.linear", hidden, hidden + fusion.width, fusion.bias)
+    if fusion.normed:
+        tensors["fusion.norm.weight"] = (hidden,)
+        tensors["fusion.feature_norm.weight"] = (fusion.width,)
+    if not fusion.has_norms:
         del tensors[FINAL_NORM], tensors["model.layers.0.input_layernorm.weight"]
-        if fusion.kind == "dgf":
-            tensors["fusion.norm.weight"] = (hidden,)
-            tensors["fusion.feature.weight"] = (hidden, fusion.width)
-            tensors["fusion.token.weight"] = (hidden, hidden)
-            tensors["fusion.gate.weight"] = (hidden, 2 * hidden)
-        else:
-            tensors |= _linear("fusion.linear", hidden, hidden + fusion.width, fusion.bias)
     return tensors
 
 

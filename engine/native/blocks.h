@@ -246,14 +246,19 @@ ALWAYS_INLINE void add_block(const int format, const factors *f, const v16i *c, 
 {
     if (dt_scaled_codes(format)) {
         sum->block = v_fma(v_from_int(c[0]), v_set1(a->scale[row]), sum->block);
-        for (int h = 0; h < 2 && dt_has_offset(format); h++)
-            sum->y = v_fma(f->offset_of[h], v_set1(a->of_half[row][h]), sum->y);
         return;
     }
     v16 whole = v_from_int(c[0]);
     if (two_sums(format)) whole = v_fma(f->half[1], v_from_int(c[1]), v_mul(f->half[0], whole));
     sum->y = v_fma(whole, v_mul(f->scale, v_set1(a->scale[row])), sum->y);
     if (dt_has_offset(format)) sum->y = v_fma(f->offset, v_set1(a->total[row]), sum->y);
+}
+
+/* What it says of offsets with scaled codes: they wait for no product, and so leave their registers to these. */
+ALWAYS_INLINE void add_offsets(const int format, const factors *f, const dt_quantised *a, int32_t row, accumulated *sum)
+{
+    if (!dt_scaled_codes(format) || !dt_has_offset(format)) return;
+    for (int h = 0; h < 2; h++) sum->y = v_fma(f->offset_of[h], v_set1(a->of_half[row][h]), sum->y);
 }
 
 ALWAYS_INLINE void end_block(const int format, const scales16 *opened, accumulated *sum)

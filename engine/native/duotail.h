@@ -93,8 +93,10 @@ enum { DT_DGF = 1, DT_LINEAR = 2, DT_EAGLE3 = 3 };
 typedef struct {
     int32_t kind, width;            /* width: numbers of a token's features */
     int32_t residual_normed;        /* DT_EAGLE3: the first block adds to norm(x) */
+    int32_t returns_normed;         /* what comes out is final_norm of it, as of other models */
     dt_matrix feature, token, gate; /* W1, W2 and Wz; DT_LINEAR and DT_EAGLE3 have the first alone */
-    const float *norm;              /* DT_DGF: of the embedding; DT_EAGLE3: of x */
+    const float *norm;              /* of the embedding, or NULL; DT_EAGLE3: of x */
+    const float *feature_norm;      /* DT_LINEAR: of the features, or NULL */
     const float *bias;              /* DT_LINEAR: of it, or NULL */
 } dt_fusion;
 
@@ -110,8 +112,8 @@ enum { DT_KV_F16 = 0, DT_KV_Q8 = 1, DT_KV_TYPES = 2 };
 
 /* A run of decoder blocks. `embedding` and `head` have data == NULL where the segment lacks them. Softcaps
  * are 0 where there are none. A feature head has all of its blocks, both ends, and a fusion; what comes out
- * of it is not normed, its logits are of final_norm of it if that is not NULL, and where the fusion is
- * DT_EAGLE3 the first block's queries, keys and values see [input_norm(embedding); norm(x)]. */
+ * of it is not normed unless the fusion says so, its logits are of final_norm of it if that is not NULL, and
+ * where the fusion is DT_EAGLE3 the first block's queries, keys and values see [input_norm(embedding); norm(x)]. */
 typedef struct {
     int32_t blocks, hidden, intermediate, heads, kv_heads, head_dim, activation, kv_type;
     float norm_eps, attention_scale, attention_softcap, logit_softcap, embedding_scale;
@@ -144,7 +146,7 @@ typedef struct dt_pool dt_pool;
 typedef struct dt_cache dt_cache;
 
 /* Raise it whenever a function's arguments, or the meaning of a structure's members, change. */
-enum { DT_ABI_VERSION = 7 };
+enum { DT_ABI_VERSION = 8 };
 
 /* What this library was compiled with: DT_ABI_VERSION, how many sizes follow, and the sizes in bytes of
  * dt_matrix, dt_mlp, dt_experts, dt_delta, dt_block, dt_rope, dt_fusion, dt_segment, dt_step, dt_sampling,

@@ -156,13 +156,14 @@ static void cap_piece(void *context, int32_t index)
     job->f->kernels->softcap(job->logits + from, left < CAPPED ? left : CAPPED, job->f->segment->logit_softcap);
 }
 
-/* Final norm, which is the logits' own in a feature head, and the logits of the rows asked for; `done` of
+/* Final norm, which is the logits' own in most feature heads, and the logits of the rows asked for; `done` of
  * them came from earlier slices. */
 static int32_t finish(forward *f, int32_t done)
 {
     const dt_segment *s = f->segment;
     const dt_step *step = f->step;
-    for (int32_t row = 0; row < f->rows && !s->fusion; row++) {
+    const int returned = !s->fusion || s->fusion->returns_normed;
+    for (int32_t row = 0; row < f->rows && returned; row++) {
         float *x = f->x + (int64_t)row * f->hidden;
         f->kernels->rms_norm(x, s->final_norm, s->hidden, f->hidden, s->norm_eps, x);
     }
@@ -170,7 +171,7 @@ static int32_t finish(forward *f, int32_t done)
     while (done + wanted < step->logit_count && step->logit_rows[done + wanted] < f->start + f->rows) {
         const float *x = f->x + (int64_t)(step->logit_rows[done + wanted] - f->start) * f->hidden;
         float *to = f->normed + (int64_t)wanted * f->hidden;
-        if (s->fusion && s->final_norm) f->kernels->rms_norm(x, s->final_norm, s->hidden, f->hidden, s->norm_eps, to);
+        if (!returned && s->final_norm) f->kernels->rms_norm(x, s->final_norm, s->hidden, f->hidden, s->norm_eps, to);
         else memcpy(to, x, sizeof(float) * (size_t)f->hidden);
         wanted++;
     }

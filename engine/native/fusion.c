@@ -12,6 +12,14 @@ static const float *given(const forward *f, int32_t row)
 
 /* ---- single rows ---------------------------------------------------------------------------- */
 
+/* Copies so many numbers, normed in place if there is a norm; they are padded to whole blocks. */
+static void copy_normed(const forward *f, float *from, const float *norm, int32_t count, float *to)
+{
+    const int32_t padded = dt_round_up(count, DT_BLOCK);
+    if (norm) f->kernels->rms_norm(from, norm, count, padded, f->segment->norm_eps, from);
+    memcpy(to, from, sizeof(float) * (size_t)count);
+}
+
 /* The embedding to `normed`, where nothing lies yet; the features to their place. */
 static void enter_row(void *context, int32_t row)
 {
@@ -23,8 +31,10 @@ static void enter_row(void *context, int32_t row)
     for (int32_t i = 0; i < s->hidden; i++) embedded[i] *= s->embedding_scale;
     for (int32_t i = s->hidden; i < f->hidden; i++) embedded[i] = 0;
     if (s->fusion->kind == DT_LINEAR) {
-        memcpy(wide, embedded, sizeof(float) * (size_t)s->hidden);
-        memcpy(wide + s->hidden, given(f, row), width);
+        float *features = f->features + (int64_t)row * f->feature_cols;
+        memcpy(features, given(f, row), width);
+        copy_normed(f, embedded, s->fusion->norm, s->hidden, wide);
+        copy_normed(f, features, s->fusion->feature_norm, s->fusion->width, wide + s->hidden);
     } else if (f->step->own && s->fusion->kind == DT_EAGLE3) {
         memcpy(f->x + (int64_t)row * f->hidden, given(f, row), width);
     } else {

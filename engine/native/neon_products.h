@@ -217,6 +217,7 @@ ALWAYS_INLINE void add_half(const int format, const uint8_t *p, const factors *f
     UNROLL_16
     for (int m = 0; m < rows; m++) {
         accumulated sum = acc[m];
+        add_offsets(format, f, a, lane + m, &sum);
         add_block(format, f, c[m], a, lane + m, &sum);
         put_half(&acc[m].y, half, sum.y);
         put_half(&acc[m].block, half, sum.block);

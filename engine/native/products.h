@@ -13,6 +13,9 @@ enum { MOST_AT_ONCE = 5 };
 enum { MOST_AT_ONCE = DT_TILE_ROWS };
 #endif
 
+/* Whether four rows have code of their own: the usual verification, whose sums then stay in registers. */
+#define FOUR_KNOWN (DT_ISA == 2 || MOST_AT_ONCE == 5)
+
 /* Rows that are multiplied in two streams, each number of them by code of its own; and of more rows, those whose
  * sums lie in registers together. */
 #if DT_ISA == 0 /* nothing is in registers anyhow */
@@ -36,13 +39,6 @@ enum { MOST_STREAMED = 2, TOGETHER = 4, FLOATS_TOGETHER = 4 };
 #define LOAD_AGAIN(p) ((void)(p))
 #endif
 
-/* Sums that are too many for registers beside others: GCC would rather do without those others. */
-#ifdef DT_VNNI
-#define KEEP_IN_MEMORY(sums) __asm__ volatile("" : "+m"(sums))
-#else
-#define KEEP_IN_MEMORY(sums) ((void)(sums))
-#endif
-
 /* acc [rows] + what 32 columns add, the j-th ones of a block with these scales. */
 ALWAYS_INLINE void add_columns(const int format, const uint8_t *p, const codes32 *codes, const factors *f,
                                const scales16 *opened, int32_t j, const dt_quantised *a, int32_t lane, const int rows,
@@ -53,9 +49,11 @@ ALWAYS_INLINE void add_columns(const int format, const uint8_t *p, const codes32
     (void)codes, (void)opened, (void)j;
 #else
     v16i c[TOGETHER][2];
+    UNROLL_16
+    for (int m = 0; m < rows; m++) add_offsets(format, f, a, lane + m, &acc[m]);
     dot_rows(format, p, codes, f, a, lane, rows, c);
     factors of_sums = *f;
-    if (!codes && (dt_has_offset(format) || dt_in_halves(format))) {
+    if (!codes && !dt_scaled_codes(format) && (dt_has_offset(format) || dt_in_halves(format))) {
         LOAD_AGAIN(opened);
         of_sums = factors_of(format, opened, j, 1);
     }
@@ -131,7 +129,6 @@ ALWAYS_INLINE void shared_product(const int format, const uint8_t *w, const dt_a
             fetch_ahead(format, w, j);
             const factors f = factors_of(format, &opened, j, !SHARES_CODES);
             const codes32 codes = open_codes(format, p, &f);
-            if (dt_scaled_codes(format)) KEEP_IN_MEMORY(acc);
 #define ADD_COLUMNS(ROWS) \
     add_columns(format, p, SHARES_CODES ? &codes : NULL, &f, &opened, j, a, lane + m, ROWS, &acc[m])
             IN_STEPS(ADD_COLUMNS, TOGETHER)
@@ -163,7 +160,7 @@ ALWAYS_INLINE void add_floats(const int format, const uint8_t *w, int64_t apart,
     for (int32_t k = from; k < to; k++)
         UNROLL_16
         for (int s = 0; s < streams; s++) {
-            if (streams == 1 && format != DT_F32) DT_PREFETCH(w + (k + FLOATS_AHEAD) * DT_LANES * 2);
+            if (streams == 1) DT_PREFETCH(w + (k + FLOATS_AHEAD) * DT_LANES * (format == DT_F32 ? 4 : 2));
             const v16 column = load_column(format, w + s * apart, k);
             UNROLL_16
             for (int m = 0; m < rows; m++)
@@ -183,7 +180,7 @@ ALWAYS_INLINE void float_product(const int format, const uint8_t *w, int64_t apa
     else if (rows == 2 && rows <= MOST_STREAMED) add_floats(format, w, apart, 0, x->cols, row, x->stride, STREAMS, 2, y);
     else
         for (int32_t k = 0, to; k < x->cols; k = to) {
-            to = k + FLOATS_READ < x->cols ? k + FLOATS_READ : x->cols;
+            to = share < rows && k + FLOATS_READ < x->cols ? k + FLOATS_READ : x->cols;
 #define ADD_FLOATS(ROWS) \
     add_floats(format, w, 0, k, to, row + (int64_t)m * x->stride, x->stride, 1, ROWS, &y[m])
             IN_STEPS(ADD_FLOATS, FLOATS_TOGETHER)
@@ -198,9 +195,9 @@ ALWAYS_INLINE void float_product(const int format, const uint8_t *w, int64_t apa
         if (!dt_is_quantised(DT_##FORMAT)) float_product(DT_##FORMAT, w, apart, x, first, rows, y);    \
         else if (rows == 1 && rows <= MOST_STREAMED) streamed_product(DT_##FORMAT, w, apart, x, first, 1, y); \
         else if (rows == 2 && rows <= MOST_STREAMED) streamed_product(DT_##FORMAT, w, apart, x, first, 2, y); \
+        else if (rows == 4 && FOUR_KNOWN) shared_product(DT_##FORMAT, w, x, first, 4, y);              \
         else if (MOST_AT_ONCE > 5) shared_product(DT_##FORMAT, w, x, first, rows, y);                  \
         else if (rows == 3) shared_product(DT_##FORMAT, w, x, first, 3, y);                            \
-        else if (rows == 4) shared_product(DT_##FORMAT, w, x, first, 4, y);                            \
         else shared_product(DT_##FORMAT, w, x, first, 5, y);                                           \
     }
 FOR_ALL_FORMATS(PRODUCT)

@@ -83,6 +83,7 @@ ALWAYS_INLINE void add_sums(const int format, const uint8_t *w, int32_t b, scale
     for (int m = 0; m < rows; m++) {
         v16i c[2] = {_mm512_load_si512(sums + m * DT_LANES)};
         if (dt_in_halves(format)) c[1] = _mm512_load_si512(second + m * DT_LANES);
+        add_offsets(format, &f, a, m, &acc[m]);
         add_block(format, &f, c, a, m, &acc[m]);
         if (b % in_block == in_block - 1) end_block(format, opened, &acc[m]);
     }

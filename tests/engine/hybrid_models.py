@@ -11,12 +11,16 @@ from typing import Any
 import gguf
 import numpy as np
 import torch
+import transformers
 from gguf import GGMLQuantizationType
 from gguf_models import add_vocabulary
 from numpy.typing import NDArray
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from tiny_models import reference, write_model
 from transformers import AttentionInterface
+from transformers.models.qwen3_5 import modeling_qwen3_5
+from transformers.models.qwen3_5_moe import modeling_qwen3_5_moe
 
 from engine.model.weights.readable import Floats
 
@@ -110,6 +114,60 @@ def apart(got: Floats, expected: NDArray[np.float32]) -> float:
     return float(distance.max())
 
 
+def with_mtp(folder: Path, to: Path, seed: int = 3) -> Path:
+    """The same model with a random MTP head among its tensors, as it is published."""
+    shutil.copytree(folder, to, dirs_exist_ok=True)
+    torch.manual_seed(seed)
+    head: Any = MtpReference(to, random=True)
+    with torch.no_grad():
+        for name, parameter in head.named_parameters():
+            parameter.zero_().add_(torch.randn(parameter.shape) * (0.3 if "norm" in name else 0.12))
+    own = {f"mtp.{name}": tensor for name, tensor in head.state_dict().items()}
+    save_file(load_file(to / "model.safetensors") | own, to / "model.safetensors")
+    return to
+
+
+class MtpReference(torch.nn.Module):
+    """The MTP head of a folder, written down around transformers' own block and norms."""
+
+    def __init__(self, folder: Path, *, random: bool = False) -> None:
+        super().__init__()
+        self.config: Any = transformers.AutoConfig.from_pretrained(folder)
+        self.config._attn_implementation = "half_keys"
+        AttentionInterface.register("half_keys", _with_half_keys)
+        mixture = "num_experts" in self.config.to_dict()
+        module: Any = modeling_qwen3_5_moe if mixture else modeling_qwen3_5
+        kind = "Qwen3_5Moe" if mixture else "Qwen3_5"
+        norm, hidden = getattr(module, f"{kind}RMSNorm"), self.config.hidden_size
+        eps = self.config.rms_norm_eps
+        self.fc = torch.nn.Linear(2 * hidden, hidden, bias=False)
+        self.pre_fc_norm_embedding, self.pre_fc_norm_hidden = norm(hidden, eps), norm(hidden, eps)
+        index = self.config.layer_types.index("full_attention")
+        block = getattr(module, f"{kind}DecoderLayer")(self.config, index)
+        self.layers, self.norm = torch.nn.ModuleList([block]), norm(hidden, eps)
+        self._turn = [getattr(module, f"{kind}TextRotaryEmbedding")(self.config)]
+        if not random:
+            stored = load_file(folder / "model.safetensors")
+            own = {n.removeprefix("mtp."): t for n, t in stored.items() if n.startswith("mtp.")}
+            self.load_state_dict(own)
+            self._embedding = stored["model.embed_tokens.weight"]
+            self._head = stored.get("lm_head.weight", self._embedding)
+
+    def forward(self, tokens: list[int], features: Floats, own: int) -> tuple[Floats, Floats]:
+        """Outputs and logits of a chain whose last `own` pairs take the outputs before them."""
+        with torch.no_grad():
+            known = torch.from_numpy(features)
+            for _ in range(own + 1):
+                embedded = self._embedding[tokens[: len(known)]]
+                both = self.pre_fc_norm_embedding(embedded), self.pre_fc_norm_hidden(known)
+                x = self.fc(torch.cat(both, -1))[None]
+                turn = self._turn[0](x, torch.arange(len(known)).expand(3, 1, -1))
+                found = self.layers[0](x, position_embeddings=turn)
+                out = self.norm(found[0] if isinstance(found, tuple) else found)[0]
+                known = torch.cat([known, out[-1:]])
+            return out.numpy(), (out @ self._head.T).numpy()
+
+
 _GGUF_LEAVES = {
     "input_layernorm.weight": "attn_norm.weight",
     "post_attention_layernorm.weight": "post_attention_norm.weight",
@@ -140,6 +198,12 @@ _GGUF_LEAVES = {
     "linear_attn.A_log": "ssm_a",
     "linear_attn.dt_bias": "ssm_dt.bias",
 }
+_GGUF_HEAD = {
+    "fc.weight": "nextn.eh_proj.weight",
+    "pre_fc_norm_embedding.weight": "nextn.enorm.weight",
+    "pre_fc_norm_hidden.weight": "nextn.hnorm.weight",
+    "norm.weight": "nextn.shared_head_norm.weight",
+}
 _GGUF_OUTSIDE = {
     "model.embed_tokens.weight": "token_embd.weight",
     "model.norm.weight": "output_norm.weight",
@@ -162,13 +226,18 @@ def write_hybrid_gguf(
         folder: with safetensors, and a tokenizer if the file is to have one.
         file: the file to write.
         kind: of matrices whose rows it divides.
-        leave_out: steps of the converter that are not done: "plus one", "rate", "tiled".
+        leave_out: steps of the converter that are not done: "plus one", "rate", "tiled"; and
+            "trunk": the model's own blocks, as in files of MTP heads.
         more: keys beside, or instead of, those that the config gives.
         head: names of tensors of an MTP head.
     """
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     architecture = "qwen35moe" if "num_experts" in config else "qwen35"
     writer = gguf.GGUFWriter(file, architecture)
+    if any(name.startswith("mtp.") for name in stored_names(folder)):
+        more = {"nextn_predict_layers": 1, "block_count": config["num_hidden_layers"] + 1} | dict(
+            more
+        )
     for key, value in (_gguf_keys(config) | dict(more)).items():
         whole = f"{architecture}.{key}"
         if isinstance(value, list):
@@ -181,18 +250,27 @@ def write_hybrid_gguf(
         add_vocabulary(writer, folder)
     for name in head:
         writer.add_tensor(name, np.ones(config["hidden_size"], dtype=np.float32))
-    for name, tensor in _stacked(load_file(folder / "model.safetensors")).items():
+    tensors = _stacked(load_file(folder / "model.safetensors"))
+    for name, tensor in tensors.items():
+        if "trunk" in leave_out and name.startswith("model.layers."):
+            continue
         values = _converted(name, tensor.float().numpy(), config, leave_out)
         stored = kind
         if values.ndim == 1 or values.shape[-1] % gguf.GGML_QUANT_SIZES[kind][0]:
             stored = GGMLQuantizationType.F32
         data = gguf.quants.quantize(np.ascontiguousarray(values), stored)
-        writer.add_tensor(_gguf_name(name), data, raw_dtype=stored)
+        writer.add_tensor(_gguf_name(name, config), data, raw_dtype=stored)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     return file
+
+
+def stored_names(folder: Path) -> list[str]:
+    """Names of a folder's tensors."""
+    with safe_open(folder / "model.safetensors", "np") as file:
+        return list(file.keys())
 
 
 def _gguf_keys(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,9 +301,12 @@ def _gguf_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _gguf_name(name: str) -> str:
+def _gguf_name(name: str, config: Mapping[str, Any]) -> str:
     if name in _GGUF_OUTSIDE:
         return _GGUF_OUTSIDE[name]
+    if name.startswith("mtp."):
+        name, block = name.removeprefix("mtp."), f"blk.{config['num_hidden_layers']}."
+        return block + (_GGUF_HEAD.get(name) or _GGUF_LEAVES[name.removeprefix("layers.0.")])
     _, _, block, rest = name.split(".", 3)
     return f"blk.{block}.{_GGUF_LEAVES[rest]}"
 
@@ -237,7 +318,8 @@ def _converted(
     leave_out: Collection[str],
 ) -> NDArray[np.float32]:
     inside = name.endswith("linear_attn.norm.weight")
-    if name.endswith("norm.weight") and not inside and "plus one" not in leave_out:
+    norm = name.endswith("norm.weight") or ".pre_fc_norm_" in name
+    if norm and not inside and "plus one" not in leave_out:
         values = values + 1
     if name.endswith("A_log") and "rate" not in leave_out:
         values = -np.exp(values)

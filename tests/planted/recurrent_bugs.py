@@ -68,3 +68,22 @@ def the_heads_block_counted() -> None:
         return None if name == "nextn_predict_layers" else honest(self, name, *limits)
 
     config._Model.optional_whole = optional_whole  # type: ignore[method-assign]
+
+
+def an_mtp_head_goes_on_from_what_is_not_normed() -> None:
+    """An MTP head's next feature is what comes before its final norm."""
+    plant("forward.c", "const int returned = !s->fusion || s->fusion->returns_normed;",
+          "const int returned = !s->fusion;")  # fmt: skip
+
+
+def norms_of_an_mtp_head_taken_as_they_are() -> None:
+    """The norms before an MTP head's first matrix are taken for whole factors in safetensors."""
+    from engine.model.weights import parts
+
+    honest = parts._qwen3_5
+
+    def places(config: Any, name: str, shape: Any) -> Any:
+        for part in honest(config, name, shape):
+            yield replace(part, plus_one=part.plus_one and not name.startswith("fusion."))
+
+    parts._qwen3_5 = places

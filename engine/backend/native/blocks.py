@@ -127,7 +127,7 @@ class BlockPacker:
     def _norms(self, block: BlockStruct, index: int) -> None:
         config, prefix = self._config, f"model.layers.{index}."
         names = {"input_norm": "input_layernorm"}
-        if index == 0 and config.fusion is not None and config.fusion.kind != "eagle3":
+        if index == 0 and config.fusion is not None and not config.fusion.has_norms:
             names = {}
         if config.output_norms:
             names["attention_norm"] = "post_attention_layernorm"
@@ -286,6 +286,7 @@ def pack_fusion(fusion: Fusion, packer: BlockPacker) -> FusionStruct:
         kind=FusionKind[fusion.kind.upper()],
         width=fusion.width,
         residual_normed=fusion.residual_normed,
+        returns_normed=fusion.returns_normed,
     )
     if fusion.kind == "dgf":
         struct.feature = packer.matrix("fusion.feature.weight")
@@ -295,6 +296,9 @@ def pack_fusion(fusion: Fusion, packer: BlockPacker) -> FusionStruct:
     elif fusion.kind == "linear":
         struct.feature = packer.matrix("fusion.linear.weight")
         struct.bias = packer.vector("fusion.linear.bias") if fusion.bias else None
+        if fusion.normed:
+            struct.norm = packer.vector("fusion.norm.weight")
+            struct.feature_norm = packer.vector("fusion.feature_norm.weight")
     else:
         struct.feature = packer.matrix("fusion.features.weight")
         struct.norm = packer.vector("model.layers.0.hidden_norm.weight")

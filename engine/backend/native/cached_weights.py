@@ -38,6 +38,7 @@ class CachedWeights:
         fmt: the format that matrices are asked for in, or the smallest of several.
         nbytes: what the packed matrices will take, about.
         ids: the tokens of the output matrix's rows, where these are few: other tokens, other rows.
+        part: what of the files it is, where that is not the model itself: other names, other rows.
         skip: told the names of tensors that need not be read.
         apart: tensors that are not kept: they lie in other files, or are held as they are stored.
         cache: where packed matrices are kept.
@@ -51,12 +52,13 @@ class CachedWeights:
         nbytes: int,
         *,
         ids: Floats | None = None,
+        part: str = "",
         skip: Callable[[Sequence[str]], None] = lambda _names: None,
         apart: Collection[str] = (),
         cache: PackedCache | None = None,
     ) -> None:
         self._weights, self._files, self._format, self._nbytes = weights, files, fmt, nbytes
-        self._ids = b"" if ids is None else ids.tobytes()
+        self._which = part.encode() + (b"" if ids is None else ids.tobytes())
         self._skip, self._apart = skip, frozenset(apart)
         self._cache = cache or PackedCache()
         self._pool = shared_pool()
@@ -69,7 +71,7 @@ class CachedWeights:
         self._hashers = ThreadPoolExecutor(HASHERS, "hash")
 
     def __enter__(self) -> Self:
-        self._source = source_of(self._files, self._format, self._ids)
+        self._source = source_of(self._files, self._format, self._which)
         if self._source is not None:
             self._files_kept = self._cache.find(self._source)
             self._adds = True
@@ -85,7 +87,7 @@ class CachedWeights:
         new, source = self._new, self._source
         if new is None or source is None:
             return
-        unchanged = source == source_of(self._files, self._format, self._ids)
+        unchanged = source == source_of(self._files, self._format, self._which)
         hashed = all(name in self._digests for names in self._added for name in names)
         if error is None and unchanged and self._added and hashed:
             self._cache.keep(new, source, self._content())
@@ -179,16 +181,16 @@ class CachedWeights:
         return sums.hexdigest()
 
 
-def source_of(files: Sequence[Path], fmt: Format, ids: bytes = b"") -> str | None:
+def source_of(files: Sequence[Path], fmt: Format, which: bytes = b"") -> str | None:
     """Return a key for the files as they are now; None while they are changing.
 
     Args:
         files: with the weights.
         fmt: that they are packed in.
-        ids: the tokens that have output rows; none: all.
+        which: what is read of them; nothing: the whole model.
     """
     layouts = [layout(each) for each in (fmt, Format.Q4, Format.Q8)]
-    stands = [str(fmt), *layouts, blake2b(ids, digest_size=16).hexdigest()]
+    stands = [str(fmt), *layouts, blake2b(which, digest_size=16).hexdigest()]
     try:
         for file in sorted(files):
             stat = file.stat()

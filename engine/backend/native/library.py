@@ -20,7 +20,7 @@ FILE = Path(__file__).parents[2] / _NAME
 """The library; it is there where it was built, or came in a wheel."""
 CANCELLED = -3
 """DT_CANCELLED: what a native call returns that was given up."""
-ABI_VERSION = 7
+ABI_VERSION = 8
 """DT_ABI_VERSION."""
 _NO_MEMORY, _INVALID_LOGITS, _LOST_WEIGHTS = -1, -4, -5
 
@@ -161,9 +161,9 @@ class FusionStruct(c.Structure):
     """dt_fusion."""
 
     _fields_ = (
-        *_all(c.c_int32, "kind width residual_normed"),
+        *_all(c.c_int32, "kind width residual_normed returns_normed"),
         *_all(Matrix, "feature token gate"),
-        *_all(c.c_void_p, "norm bias"),
+        *_all(c.c_void_p, "norm feature_norm bias"),
     )
 
 

@@ -29,6 +29,7 @@ class DraftOnly:
         target_layers: blocks of that model, where a head says so.
         usual_taps: it takes the blocks of its target that EAGLE-3 takes unless told; `USUAL_TAPS`
             stand for them.
+        own: it lies in the files of its target, or has the names that it would have there (MTP).
         vocabulary: of a stand-alone model: fingerprint of the tokens that it reads and writes,
             which are its target's; see `engine.model.text.vocabulary.same_tokens.fingerprint`.
     """
@@ -37,6 +38,7 @@ class DraftOnly:
     target: str = ""
     target_layers: int | None = None
     usual_taps: bool = False
+    own: bool = False
     vocabulary: str = ""
 
     @property
@@ -47,6 +49,8 @@ class DraftOnly:
     @property
     def kind(self) -> str:
         """Kind of draft in a word; for those of heads see `Fusion`."""
+        if self.own:
+            return "mtp"
         return "model" if self.config.fusion is None else self.config.fusion.kind
 
     @property

@@ -19,8 +19,14 @@ from engine.model.tensors import (
     borrowed_tensors,
     expected_tensors,
 )
-from engine.model.weights.model_weights import ModelWeights, checked_part, mismatch, unmentioned
-from engine.model.weights.parts import StoredPart
+from engine.model.weights.model_weights import (
+    ModelWeights,
+    checked_part,
+    layout,
+    mismatch,
+    unmentioned,
+)
+from engine.model.weights.parts import FileKind, StoredPart
 from engine.model.weights.reader import INTEGERS, FoundPart, TensorReader
 
 _OFFSETS = "d2t"
@@ -77,11 +83,27 @@ class HeadWeights(TensorReader):
             UserFixable: the folder holds other tensors than the config describes, or some that
                 cannot be read.
         """
-        names = {EMBEDDING: EMBEDDING, HEAD: EMBEDDING if target_tied else HEAD}
-        lent = {name: names[name] for name in borrowed_tensors(config)}
-        if config.tie_word_embeddings:
-            lent.pop(HEAD, None)
+        lent = _lent(config, target_tied=target_tied)
         return cls(*open_own(config, folder), target, lent)
+
+    @classmethod
+    def within(
+        cls, config: ModelConfig, source: TensorReader, file_kind: FileKind, target: ModelWeights
+    ) -> HeadWeights:
+        """Find and check what an MTP head has of its own among a model's tensors.
+
+        Args:
+            config: of the head.
+            source: all tensors of the files.
+            file_kind: how the files name and arrange them.
+            target: the weights of the model that it drafts for.
+
+        Raises:
+            UserFixable: the head's tensors are others than its model's shape says.
+        """
+        own = open_mtp(config, source, file_kind)
+        lent = _lent(config, target_tied=config.tie_word_embeddings)
+        return cls(own, None, None, target, lent)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -103,6 +125,22 @@ class HeadWeights(TensorReader):
         if name == HEAD_IDS and self._tokens is not None:
             return self._tokens.copy()
         return super().float32(name, check_finite=check_finite)
+
+
+def _lent(config: ModelConfig, *, target_tied: bool) -> dict[str, str]:
+    """Return what a head borrows -> the target's name of it."""
+    names = {EMBEDDING: EMBEDDING, HEAD: EMBEDDING if target_tied else HEAD}
+    lent = {name: names[name] for name in borrowed_tensors(config)}
+    if config.tie_word_embeddings:
+        lent.pop(HEAD, None)
+    return lent
+
+
+def open_mtp(config: ModelConfig, source: TensorReader, file_kind: FileKind) -> ModelWeights:
+    """Return the tensors that an MTP head has of its own; see `HeadWeights.within`."""
+    where = str(source.files[0].parent) if source.files else ""
+    shapes = {name: source.shape(name) for name in source.names()}
+    return ModelWeights.of_parts(source, layout(config, shapes, file_kind, where), where)
 
 
 def open_own(

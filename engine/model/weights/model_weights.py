@@ -10,7 +10,8 @@ from typing import Self
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import ModelConfig
-from engine.model.tensors import EMBEDDING, Shape, expected_tensors
+from engine.model.tensors import EMBEDDING, Shape, borrowed_tensors, expected_tensors
+from engine.model.weights.mtp_names import mtp_names
 from engine.model.weights.parts import PLACES, QWEN3_5, FileKind, StoredPart
 from engine.model.weights.reader import BYTES, TensorReader, check_readable
 from engine.model.weights.safetensors_folder import SafetensorsFolder
@@ -33,10 +34,11 @@ def layout(
     """Canonical name -> where it is stored, for exactly what the config describes.
 
     Stored rotation frequencies are ignored (they are recomputed), and so is what sees pictures. A
-    head beside a tied embedding is for the caller to compare.
+    head beside a tied embedding is for the caller to compare. Of an MTP head, what it has of its
+    own among its model's tensors.
 
     Args:
-        config: of the model.
+        config: of the model, or of its MTP head.
         stored: names and shapes of all stored tensors.
         file_kind: which names to look for.
         where: the file or folder, for messages.
@@ -44,17 +46,23 @@ def layout(
     Raises:
         UserFixable: tensors are missing, of the wrong shape, or more than the config describes.
     """
-    if file_kind == "safetensors":
+    if config.fusion is not None:
+        names = mtp_names(stored)
+    elif file_kind == "safetensors":
         names = _text_names(stored)
     else:
         names = {name: name for name in stored if not name.startswith(_TOWERS)}
     _check_counts(config, len(names), where)
     found: dict[str, StoredPart] = {}
+    borrowed = borrowed_tensors(config)
     for name, shape in expected_tensors(config).items():
+        if name in borrowed:
+            continue
         places = list(PLACES[file_kind](config, name, shape))
         part = next((p for p in places if all(t in names for t, _ in p.tensors)), None)
         if part is None:
-            raise mismatch(tr("{name} is missing").format(name=places[0].stored), where)
+            said = tr("{name} of its MTP head is missing") if borrowed else tr("{name} is missing")
+            raise mismatch(said.format(name=places[0].stored), where)
         found[name] = checked_part(part, names, stored, where)
     used = {name for part in found.values() for name, _ in part.tensors}
     for name in names.values():
@@ -179,8 +187,9 @@ class ModelWeights(TensorReader):
         weights = cls.of_parts(source, parts, where)
         used = {tensor for part in parts.values() for tensor, _ in part.tensors}
         embedding = parts[EMBEDDING].stored
-        for name in source.names():
-            if name.endswith(HEADS) and name not in used and not source.same_bytes(name, embedding):
+        apart = used | {name for name in shapes if name.startswith(_own_head(config))}
+        for name in set(shapes) - apart:
+            if name.endswith(HEADS) and not source.same_bytes(name, embedding):
                 raise unmentioned(name, where)
         return weights
 

@@ -228,8 +228,8 @@ def gguf_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[Stored
         name: canonical name of the tensor.
         shape: its shape.
     """
-    if name in GGUF_OUTSIDE:
-        yield StoredPart(GGUF_OUTSIDE[name], shape, shape)
+    if name in GGUF_OUTSIDE or name.startswith("fusion."):
+        yield StoredPart(GGUF_OUTSIDE.get(name, name), shape, shape)
         return
     match = _PLACE.fullmatch(name)
     if match is None:

@@ -231,7 +231,7 @@ def test_every_default_is_a_value_that_its_kind_accepts() -> None:
 
 
 def test_a_preset_can_hold_everything_that_a_setup_has() -> None:
-    of_one_conversation = {"preset", "seen_after", "instructions"}
+    of_one_conversation = {"preset", "seen_after", "instructions", "tools"}
     assert {*of_one_conversation, *FIELDS} == set(ChatSetup.__slots__)
     assert all(preset.in_use().preset == preset.name for preset in BUILT_IN)
 

@@ -177,7 +177,7 @@ def test_the_prompt_comes_from_standard_input(duotail: Duotail) -> None:
         (("--prompt", "Hi", "--temperature", "nan"), 2, "temperature must be 0 or more"),
         (("--prompt", "Hi", "--temperature", "inf"), 2, "temperature must be 0 or more"),
         (("--prompt", "Hi", "--presence-penalty", "nan"), 2, "presence_penalty must be a number"),
-        (("--prompt", "Hi", "--seed", "-1"), 2, "seed must be"),
+        (("--prompt", "Hi", "--seed", "-2"), 2, "seed must be"),
         (("--prompt", "Hi", "--top-p", "0"), 2, "top_p must be"),
         (("--prompt", "Hi " * 500, "--context", "64"), 2, "the context holds 64"),
         (("--prompt", "Hi", "--context", "5000"), 2, "up to 1024"),

@@ -156,7 +156,7 @@ def test_a_stop_in_the_window_does_not_end_the_answer_of_a_client(household: Hou
 
 
 def test_an_answer_that_another_model_ends_is_not_gone_on_with(household: Household) -> None:
-    reply = answered_while(household, Load(FOLDER_TARGET), 400)
+    reply = answered_while(household, Load(FOLDER_TARGET), 900)
     assert (reply.status, reply.json["error"]["code"]) == (503, "stopped")
     household.wait(PlanReady)
 

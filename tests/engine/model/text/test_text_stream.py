@@ -169,6 +169,17 @@ def test_nothing_is_shown_before_it_is_decided(tokenizer: Tokenizer) -> None:
         text_stream.push(5, Origin.TARGET)
 
 
+@pytest.mark.parametrize("thoughts", [True, False])
+def test_stops_count_in_what_is_said(tokenizer: Tokenizer, thoughts: bool) -> None:
+    """A thought goes on behind them; where no thoughts are told apart, all is said."""
+    ids = tokenizer.encode_text("<think>\nso the a. so\n</think>\nthe x. and the y")
+    text_stream = TextStream(tokenizer, [". "], thoughts=thoughts)
+    shown = text_stream.push_all(ids, 0).text
+    ends = "the x" if thoughts else "so the a"
+    assert shown.endswith(ends)
+    assert text_stream.stopped
+
+
 def test_a_stop_string_inside_a_token_cuts_it(tokenizer: Tokenizer) -> None:
     words = {token_id: tokenizer.decode([token_id]) for token_id in range(tokenizer.vocab_size)}
     token_id, word = next(

@@ -110,14 +110,14 @@ def test_runs_of_blanks_are_words_and_tags_are_controls(
 def test_words_among_the_added_tokens() -> None:
     """Gemma's vocabulary holds tags of HTML, DeepSeek's single letters; Phi-3 has `</s>` so."""
     library = byte_level()
-    library.add_tokens(["<table>", "÷", "</s>", "<|user|>"])
+    library.add_tokens(["<table>", "÷", "▁▁", "</s>", "<|user|>"])
     data = json.loads(library.to_str())
     for token in data["added_tokens"]:
         token["special"] = False
     tokenizer = Tokenizer(Vocabulary(data))
-    assert {"<table>", "÷"}.isdisjoint(tokenizer.control_tokens)
+    assert {"<table>", "÷", "▁▁"}.isdisjoint(tokenizer.control_tokens)
     assert {"</s>", "<|user|>", "<think>"} <= set(tokenizer.control_tokens)
-    for text, count in (("<table>", 1), ("÷", 1), ("</s>", 4)):
+    for text, count in (("<table>", 1), ("÷", 1), ("▁▁", 1), ("</s>", 4)):
         ids = tokenizer.encode_text(text)
         assert (len(ids), tokenizer.decode(ids)) == (count, text)
 
