@@ -1,8 +1,9 @@
-"""Opens Duotail's window with a model, asks it one thing, and closes it when the answer is stored.
+"""Opens Duotail's window with a model, asks it one thing, stops the answer and closes the window.
 
     PYTHON answering_window.py DATA MODEL QUESTION
 
-It is run by the Python of an installed Duotail. The last line of its output is the answer, as JSON.
+It is run by the Python of an installed Duotail. The last line of its output is what had come of the
+answer, as JSON: small models find no end at times.
 """
 
 from __future__ import annotations
@@ -18,28 +19,30 @@ from app.application import Assembly, run
 from app.data_folder.paths import find_paths
 from app.engine_link.status import Phase
 from app.history import StoredMessage
+from engine.events import TextDelta
 
 
 def ask(assembly: Assembly, question: str) -> None:
-    """Send the question once the model is loaded, and end with its answer."""
+    """Send the question once the model is loaded, stop its answer, and end."""
     session = assembly.session
-    answers: list[StoredMessage] = []
     timer = QTimer(assembly.window)
 
     def look() -> None:
-        if assembly.bridge.status.phase is Phase.READY:
+        if assembly.bridge.status.phase is Phase.READY and session.send(question):
             timer.stop()
-            session.send(question)
 
-    def stored(_conversation: object) -> None:
-        if answers:
-            platform = QGuiApplication.platformName()
-            sys.stdout.write(json.dumps({"text": answers[-1].text, "platform": platform}) + "\n")
-            sys.stdout.flush()
-            assembly.window.close()
+    def wrote(event: TextDelta) -> None:
+        if event.text.strip():
+            session.stop()
 
-    session.answer_finished.connect(answers.append)
-    session.writer.stored.connect(stored)
+    def finished(message: StoredMessage) -> None:
+        told = {"text": message.text, "platform": QGuiApplication.platformName()}
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+        assembly.window.close()
+
+    assembly.bridge.subscribe(TextDelta, wrote)
+    session.answer_finished.connect(finished)
     timer.timeout.connect(look)
     timer.start(20)
 
