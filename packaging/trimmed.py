@@ -26,17 +26,10 @@ _NOT_OF_PACKAGES = (
     *("bin", "**/tests", "**/test", "**/include", "**/cmake", "**/*.dist-info/sboms"),
     *("**/*.pyi", "**/*.a", "**/*.c", "**/*.pyx", "**/*.pxd"),
     "hf_xet*",  # engine.hub.remote switches it off: what it fetches cannot be resumed
-    *(
-        "tqdm/completion.sh",
-        "numpy/f2py",
-        "numpy/distutils",
-        "numpy/_core/_simd*",
-        "numpy/_core/*_tests*",
-    ),
-    *(
-        f"*.dist-info/{name}"
-        for name in ("RECORD", "INSTALLER", "REQUESTED", "WHEEL", "top_level*")
-    ),
+    *("tqdm/completion.sh", "gguf/scripts", "mcp/cli", "pydantic/mypy.py"),
+    *("numpy/f2py", "numpy/distutils", "numpy/_core/_simd*", "numpy/_core/*_tests*"),
+    *(f"*.dist-info/{name}" for name in ("RECORD", "INSTALLER", "REQUESTED", "WHEEL")),
+    "*.dist-info/top_level*",
 )
 _QT_MODULES = ("QtCore", "QtGui", "QtWidgets", "QtNetwork", "QtSvg", "QtTest")
 _QT_PLUGINS = (
@@ -155,17 +148,18 @@ def compile_what_is_imported(folder: Path) -> int:
 def zip_library(library: Path) -> None:
     """Move Python's own modules into the zip file where Python looks first: a third of the bytes.
 
-    What is compiled goes along; folders with libraries and packages stay.
+    What is compiled goes without its source; folders with libraries and packages stay.
     """
     stays = {library / "lib-dynload", library / "site-packages"}
     file = library.with_name(f"{library.name.replace('.', '')}.zip")
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
         for source in sorted(library.rglob("*.py")):
             if stays.isdisjoint(source.parents):
-                packed.write(source, source.relative_to(library))
                 compiled = Path(importlib.util.cache_from_source(str(source)))
                 if compiled.exists():
                     packed.write(compiled, source.relative_to(library).with_suffix(".pyc"))
+                else:
+                    packed.write(source, source.relative_to(library))
     for path in library.iterdir():
         if path not in stays:
             _remove(path)
