@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-from PySide6.QtCore import QMarginsF, QPointF, QRect, QRectF, QUrl
+from PySide6.QtCore import QMarginsF, QPointF, QUrl
 from PySide6.QtGui import (
     QColor,
     QFontInfo,
@@ -17,16 +17,15 @@ from PySide6.QtGui import (
     QTextCharFormat,
     QTextCursor,
     QTextDocument,
-    QTextFormat,
 )
 
 from app.markdown.formula_object import (
     FormulaObject,
     insert_formula,
-    latex_of,
     paint_formulas,
 )
 from app.markdown.html import html_body
+from app.markdown.maths.boxes import Box
 from app.markdown.maths.drawing import as_svg, as_text
 from app.theme.theme import FORMULA_FAMILIES
 
@@ -59,24 +58,11 @@ class _Page(QTextDocument):
 class _PrintedFormula(FormulaObject):
     """A formula whose LaTeX is written over it, unseen: it can be searched for and copied."""
 
-    def drawObject(  # noqa: N802
-        self,
-        painter: QPainter,
-        rect: QRectF | QRect,
-        doc: QTextDocument,
-        _position: int,
-        style: QTextFormat,
-    ) -> None:
+    def draw(self, painter: QPainter, box: Box, latex: str, colour: QColor) -> None:
         """Draw outlines, which hold no text of their own."""
-        look, area = style.toCharFormat(), QRectF(rect)
-        box, scale, line = self.placed(look, doc, area)
-        painter.save()
-        painter.translate(line)
-        painter.scale(scale, scale)
-        painter.fillPath(box.outline(), painter.pen().color())
+        painter.fillPath(box.outline(), colour)
         painter.setPen(QColor(0, 0, 0, 0))
-        painter.drawText(QPointF(), latex_of(look))
-        painter.restore()
+        painter.drawText(QPointF(), latex)
 
 
 def html_of(markdown: str, title: str = "") -> str:

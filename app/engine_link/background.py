@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from PySide6.QtCore import QObject, QRunnable, QThreadPool
 from shiboken6 import isValid
@@ -17,6 +17,7 @@ from engine.machine.cores import available_cores
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Told_co = TypeVar("Told_co", covariant=True)
 _LONG_AT_ONCE, _SHORT_AT_ONCE = 4, 4
 """Threads; most of them wait for a disk or another process."""
 
@@ -42,6 +43,32 @@ class _Courier(QObject):
 @cache
 def _courier() -> _Courier:
     return _Courier()
+
+
+class Ended(Protocol[Told_co]):
+    """Work that has ended, of asyncio's or a thread's."""
+
+    def cancelled(self) -> bool:
+        """Tell whether it was called off."""
+
+    def exception(self) -> BaseException | None:
+        """Return what it raised."""
+
+    def result(self) -> Told_co:
+        """Return what came of it."""
+
+
+def hand_over(
+    owner: QObject, done: Callable[[T], None], failed: Callable[[Exception], None], ended: Ended[T]
+) -> None:
+    """Call `done` or `failed`, unless the owner is gone or the work was called off."""
+    if ended.cancelled() or not isValid(owner):
+        return
+    error = ended.exception()
+    if error is None:
+        done(ended.result())
+    elif isinstance(error, Exception):
+        failed(error)
 
 
 def window_calls() -> Callable[[Callable[[], None]], None]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
-from shiboken6 import isValid
+
+from app.engine_link.background import hand_over
 
 if TYPE_CHECKING:
     import asyncio
@@ -62,7 +63,7 @@ class WindowLoop:
         Returns what calls it off; then neither is called either.
         """
         task = self.get().create_task(work)
-        task.add_done_callback(partial(_hand_over, owner, done, failed))
+        task.add_done_callback(partial(hand_over, owner, done, failed))
         return task.cancel
 
     def close(self) -> None:
@@ -78,18 +79,3 @@ class WindowLoop:
         while not all(task.done() for task in tasks) and time.monotonic() < end:
             QApplication.processEvents()
         loop.leave()
-
-
-def _hand_over(
-    owner: QObject,
-    done: Callable[[T], None],
-    failed: Callable[[Exception], None],
-    task: asyncio.Task[T],
-) -> None:
-    if task.cancelled() or not isValid(owner):
-        return
-    error = task.exception()
-    if error is None:
-        done(task.result())
-    elif isinstance(error, Exception):
-        failed(error)

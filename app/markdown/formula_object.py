@@ -7,8 +7,9 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPointF, QRect, QRectF, QSizeF
+from PySide6.QtCore import QRect, QRectF, QSizeF
 from PySide6.QtGui import (
+    QColor,
     QFont,
     QFontInfo,
     QFontMetrics,
@@ -60,24 +61,22 @@ class FormulaObject(QPyTextObject):
         style: QTextFormat,
     ) -> None:
         """Paint a formula in the colour of the text around it."""
-        look = style.toCharFormat()
+        look, area = style.toCharFormat(), QRectF(rect)
         coloured = look.hasProperty(QTextFormat.Property.ForegroundBrush)
         colour = look.foreground().color() if coloured else painter.pen().color()
-        box, scale, line = self.placed(look, doc, QRectF(rect))
+        box = _box(look)
+        scale = _scale(box, doc)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.translate(line)
+        painter.translate(area.left(), area.bottom() - QFontMetrics(look.font()).descent())
         painter.scale(scale, scale)
-        box.paint(painter, 0.0, 0.0, colour)
+        self.draw(painter, box, latex_of(look), colour)
         painter.restore()
 
-    def placed(
-        self, look: QTextCharFormat, doc: QTextDocument, area: QRectF
-    ) -> tuple[Box, float, QPointF]:
-        """Return a formula that is drawn in `area`, its scale, and where its line begins."""
-        box = _box(look)
-        line = QPointF(area.left(), area.bottom() - QFontMetrics(look.font()).descent())
-        return box, _scale(box, doc), line
+    def draw(self, painter: QPainter, box: Box, latex: str, colour: QColor) -> None:
+        """Draw a formula; its line begins at 0, 0."""
+        del latex
+        box.paint(painter, 0.0, 0.0, colour)
 
 
 def paint_formulas(document: QTextDocument, painter: FormulaObject) -> None:

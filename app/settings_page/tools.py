@@ -35,7 +35,7 @@ class ToolsPanel(QWidget):
             "are off until you turn them on."
         )
         row = LabelledRow(tr("Servers of tools"), about, self.servers, self, wide=True)
-        built_in = [entry for entry in toolbox.entries() if not entry.source]
+        built_in = [entry for entry in toolbox.entries if not entry.source]
         self.rows = [*(self._row(entry) for entry in built_in), row]
         vbox(
             plain_label(words, self, "muted"),
@@ -54,7 +54,7 @@ class ToolsPanel(QWidget):
         return LabelledRow(entry.title, one_line(entry.tool.description, _ABOUT), button, self)
 
     def _show(self) -> None:
-        for entry in self._toolbox.entries():
+        for entry in self._toolbox.entries:
             if (button := self._buttons.get(entry.key)) is not None:
                 show_permission(button, entry, allowed=self._toolbox.allowed(entry))
 

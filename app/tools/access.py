@@ -1,4 +1,4 @@
-"""The way to tools: their loop is made when a conversation first uses some, for most never do."""
+"""Joins the open conversation with its tools; nothing of them is made before one uses some."""
 
 from __future__ import annotations
 

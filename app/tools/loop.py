@@ -58,7 +58,7 @@ class ToolLoop(QObject):
         session.opened.connect(lambda _: self.show_stored())
         session.branch_changed.connect(lambda *_: self._leave())
         session.message_added.connect(self._added)
-        session.stopping.connect(self.stop)
+        session.stopping.connect(self._leave)
 
     # -- what is shown ---------------------------------------------------------------------
 
@@ -111,10 +111,6 @@ class ToolLoop(QObject):
         elif entry is not None and decision is Decision.ALWAYS:
             self.toolbox.allow(entry, always=True)
         self._run(message)
-
-    def stop(self) -> None:
-        """Stop the call that runs; the answer does not go on."""
-        self._leave()
 
     # -- the loop --------------------------------------------------------------------------
 
@@ -178,7 +174,6 @@ class ToolLoop(QObject):
         self._messages.note(message.id, "", AnswerState.STOPPED)
         self._session.set_calling(calling=True)
         self.changed.emit()
-        before = self._session.messages
 
         def done(result: ToolResult) -> None:
             if self._running == message.id:
@@ -186,7 +181,7 @@ class ToolLoop(QObject):
                 self._ended(message.id, result)
                 self._session.set_calling(calling=self._running is not None)
 
-        self._cancel = self.toolbox.run(entry, message.calls[0], before, done, self)
+        self._cancel = self.toolbox.run(entry, message.calls[0], self._session.messages, done, self)
 
     def _ended(self, message_id: int, result: ToolResult) -> None:
         from app.tools.results import capped, harmless  # not for the first picture

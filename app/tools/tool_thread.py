@@ -1,18 +1,17 @@
-"""The thread in which servers of tools are talked to: asyncio's, started when first needed."""
+"""The thread that talks to MCP servers, by asyncio; it starts when it is first needed."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject
-from shiboken6 import isValid
 
-from app.engine_link.background import window_calls
+from app.engine_link.background import hand_over, window_calls
 from app.tools.entry import Cancel
 
 _GOODBYE_S = 6.0
@@ -41,7 +40,7 @@ class ToolThread:
         """
         future = asyncio.run_coroutine_threadsafe(work, self._started())
         future.add_done_callback(
-            lambda ended: self._call(partial(_hand_over, owner, done, failed, ended))
+            lambda ended: self._call(partial(hand_over, owner, done, failed, ended))
         )
         return future.cancel
 
@@ -82,18 +81,3 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
-
-
-def _hand_over(
-    owner: QObject,
-    done: Callable[[T], None],
-    failed: Callable[[Exception], None],
-    ended: Future[T],
-) -> None:
-    if ended.cancelled() or not isValid(owner):
-        return
-    error = ended.exception()
-    if error is None:
-        done(ended.result())
-    elif isinstance(error, Exception):
-        failed(error)

@@ -49,15 +49,21 @@ class Toolbox(QObject):
         self._path, self._patience = path, patience
 
     @cached_property
-    def _state(self) -> list[KeptTools]:
-        """The kept part, alone in a list; most starts never look at it."""
-        from app.tools.kept import read
-
-        return [read(self._path)]
-
-    @property
     def _kept(self) -> KeptTools:
-        return self._state[0]
+        """What is kept; read when it is first needed, which for most starts is never."""
+        from app.tools.kept import KeptTools, read
+
+        try:
+            return read(self._path)
+        except OSError as error:
+            report(
+                UserFixable(
+                    tr("The settings of tools could not be read."),
+                    tr("Make the file {file} readable for your user.").format(file=self._path),
+                    str(error),
+                )
+            )
+            return KeptTools()
 
     @cached_property
     def _talk(self) -> tuple[ToolThread, Connections]:
@@ -67,8 +73,9 @@ class Toolbox(QObject):
 
         return ToolThread(), Connections(self._patience)
 
+    @cached_property
     def entries(self) -> tuple[ToolEntry, ...]:
-        """Return every tool that can be chosen, in the order in which they are shown."""
+        """Every tool that can be chosen, in the order in which they are shown."""
         from app.session.file_parts import FILES, READ_FILE_TOOL
         from app.tools.calculator import CALCULATOR_TOOL
 
@@ -149,7 +156,7 @@ class Toolbox(QObject):
             return ()
         wanted, names = set(keys), set[str]()
         found: list[ToolEntry] = []
-        for entry in self.entries():
+        for entry in self.entries:
             if entry.key not in wanted:
                 continue
             name, number = entry.tool.name, 2
@@ -168,19 +175,25 @@ class Toolbox(QObject):
 
     def allowed(self, entry: ToolEntry) -> bool:
         """Tell whether a tool may run in every chat."""
-        return entry.digest in self._kept.always
+        from app.tools.kept import Permission
+
+        return Permission(entry.digest) in self._kept.always
 
     def allow(self, entry: ToolEntry, *, always: bool) -> None:
         """Let a tool run in every chat from now on, or no longer."""
-        others = self._kept.always - {entry.digest}
-        self._keep(replace(self._kept, always=others | {entry.digest} if always else others))
+        from app.tools.kept import Permission
+
+        one = {Permission(entry.digest)}
+        others = self._kept.always - one
+        self._keep(replace(self._kept, always=others | one if always else others))
 
     def _keep(self, new: KeptTools) -> None:
         from app.tools.kept import write
 
         if new == self._kept:
             return
-        self._state[:] = [new]
+        self._kept = new
+        self.__dict__.pop("entries", None)
         try:
             write(self._path, new)
         except OSError as error:

@@ -1,11 +1,13 @@
-"""Places for popups, within the window that they belong to."""
+"""Popups above what opens them, and their places within the window that they belong to."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPoint, QRect
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtWidgets import QFrame, QWidget
 
 from app.theme.fonts import scaled
+from app.widgets.boxes import vbox
+from app.widgets.scroller import scroller
 
 _NEAR = 8
 """Distance from the edges."""
@@ -41,3 +43,30 @@ def place_popup(popup: QWidget, corner: QPoint, wanted: int, *, above: bool) -> 
         top, left = corner.y(), corner.x() - popup.width()
     popup.setFixedHeight(height)
     popup.move(max(min(left, room.right() - popup.width()), room.left()), top)
+
+
+class Popover(QFrame):
+    """A popup as high as its content in `inside`; where the window ends, it scrolls."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
+        self.setProperty("look", "notice")
+        self.inside = QWidget(self)
+        vbox(scroller(self.inside, self), to=self, margins=1)
+        self._anchor: QPoint | None = None
+
+    def open_above(self, place: QPoint) -> None:
+        """Open with the lower left corner at `place`, in screen coordinates."""
+        self._anchor = place
+        self.fit()
+        self.show()
+        self.fit()  # once shown, it has its fonts
+
+    def fit(self) -> None:
+        """Take the height of the content, as far as the window goes."""
+        self.inside.ensurePolished()
+        layout = self.inside.layout()
+        assert layout is not None  # noqa: S101 - told to the type checker
+        wanted = layout.totalHeightForWidth(self.width() - 2) + 2
+        corner = self._anchor or self.pos() + QPoint(0, self.height())
+        place_popup(self, corner, wanted, above=True)

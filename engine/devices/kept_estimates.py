@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from threading import Lock
 
-from engine.devices.kept_files import KeptFiles, cache_subfolder
+from engine.kept_files import KeptFiles, cache_subfolder
 from engine.machine.facts import CPU, Accelerator, Machine
 from engine.machine.memory import DeviceMemory
 

@@ -11,8 +11,8 @@ from hashlib import blake2b
 from importlib import metadata
 from pathlib import Path
 
-from engine.devices.kept_files import KeptFiles, cache_subfolder
 from engine.devices.machine_file import check_speeds
+from engine.kept_files import KeptFiles, cache_subfolder
 from engine.machine.cores import default_threads
 from engine.machine.facts import Machine
 from engine.machine.reached import Reached

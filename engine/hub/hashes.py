@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.devices.kept_files import write_json
 from engine.hub.download.cache import repository_of
 from engine.hub.messages import RemoteFile
 from engine.hub.remote.files import is_commit, is_sha256
+from engine.kept_files import write_json
 
 _OLLAMA = re.compile(r"sha256-([0-9a-f]{64})", re.ASCII)
 _PIECE = 4 << 20

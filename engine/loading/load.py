@@ -122,9 +122,8 @@ class LoadedPair:
 
     def __post_init__(self) -> None:
         account, vocab = self.account, self.target.config.vocab_size
-        self.grammars = grammars = GrammarCompiler(self.tokenizer, vocab)
-        if account is not None:
-            grammars.reserve = partial(account.take, Purpose.WORKSPACE)
+        reserve = None if account is None else partial(account.take, Purpose.WORKSPACE)
+        self.grammars = GrammarCompiler(self.tokenizer, vocab, reserve)
 
     @property
     def path(self) -> Path:

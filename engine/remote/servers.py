@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.commands import Connect, ServerKind
-from engine.devices.kept_files import write_json
+from engine.kept_files import write_json
 from engine.machine.keyring import forget_secret, keep_secret, kept_secret
 from engine.remote.address import ServerAddress
 from engine.remote.catalogue import Catalogue, RemoteModel

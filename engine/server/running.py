@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import time
 
 import psutil
 
-_FOLDER = "servers"
+from engine.kept_files import KeptFiles
+
+_MOST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +42,27 @@ def announced(data: Path, url: str, model: str) -> Iterator[None]:
         url: its address.
         model: that it has.
     """
-    server = RunningServer(os.getpid(), url, model, time())
-    file = data / _FOLDER / f"{server.pid}.json"
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(asdict(server)), "utf-8")
+    files, server = _files(data), RunningServer(os.getpid(), url, model, time())
+    files.keep(server)
     try:
         yield
     finally:
-        with suppress(OSError):
-            file.unlink(missing_ok=True)
+        files.forget(server)
 
 
 def running(data: Path) -> list[RunningServer]:
     """Return the servers that run, the oldest first; files of others that were killed go."""
-    found = []
-    for file in sorted((data / _FOLDER).glob("*.json")):
-        with suppress(OSError, ValueError, TypeError):
-            server = RunningServer(**json.loads(file.read_text("utf-8")))
-            if _runs(server):
-                found.append(server)
-            else:
-                file.unlink()
+    files, found = _files(data), []
+    for server in files.all():
+        if _runs(server):
+            found.append(server)
+        else:
+            files.forget(server)
     return sorted(found, key=lambda server: server.since)
+
+
+def _files(data: Path) -> KeptFiles[RunningServer]:
+    return KeptFiles(RunningServer, data / "servers", lambda server: str(server.pid), most=_MOST)
 
 
 def _runs(server: RunningServer) -> bool:

@@ -59,7 +59,7 @@ class ToolControl(QObject):
     def open(self) -> None:
         """Open the panel above the composer."""
         reason = "" if self._tools.possible else tr("Models on servers cannot use tools here yet.")
-        self.panel.show_tools(self._tools.toolbox.entries(), self._session.setup.tools, reason)
+        self.panel.show_tools(self._tools.toolbox.entries, self._session.setup.tools, reason)
         corner = QPoint(self._composer.tools_button.x(), -8)
         self.panel.open_above(self._composer.mapToGlobal(corner))
 

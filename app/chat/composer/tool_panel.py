@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QCheckBox, QFrame, QWidget
+from PySide6.QtWidgets import QCheckBox, QWidget
 
 from app.signals import TypedSignal
 from app.theme.fonts import keep_sized, scaled
@@ -14,8 +14,7 @@ from app.tools.entry import ToolEntry
 from app.tools.results import one_line
 from app.widgets.boxes import Spacing, fill, hbox, vbox
 from app.widgets.labels import plain_label
-from app.widgets.popover import place_popup
-from app.widgets.scroller import scroller
+from app.widgets.popover import Popover
 from app.widgets.text_button import text_button
 from engine.language import tr
 
@@ -23,7 +22,7 @@ _WIDTH = 400
 _ABOUT = 160
 
 
-class ToolPanel(QFrame):
+class ToolPanel(Popover):
     """A popup above the composer with a box for every tool. A change applies at once."""
 
     chosen = TypedSignal[tuple[str, ...]]()
@@ -31,15 +30,11 @@ class ToolPanel(QFrame):
     manage_asked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
-        self.setProperty("look", "notice")
+        super().__init__(parent)
         self.setAccessibleName(tr("Tools"))
         self.boxes: dict[str, QCheckBox] = {}
         self._kept: tuple[str, ...] = ()
-        self._anchor = QPoint()
-        self._inside = QWidget(self)
-        self._column = vbox(to=self._inside, spacing=4, margins=(18, 14, 18, 14))
-        vbox(scroller(self._inside, self), to=self, margins=1)
+        self._column = vbox(to=self.inside, spacing=4, margins=(18, 14, 18, 14))
         keep_sized(self, lambda: self.setFixedWidth(scaled(_WIDTH)))
 
     def show_tools(self, entries: Sequence[ToolEntry], chosen: Sequence[str], reason: str) -> None:
@@ -58,7 +53,7 @@ class ToolPanel(QFrame):
         known = {entry.key for entry in entries}
         self._kept = tuple(key for key in chosen if key not in known)
         words = tr("The model can call these tools. You are asked before one of them runs.")
-        inside = self._inside
+        inside = self.inside
         fill(self._column, plain_label(tr("Tools of this chat"), inside, "title"))
         fill(self._column, plain_label(reason or words, inside, "caution" if reason else "small"))
         source: str | None = None
@@ -75,7 +70,7 @@ class ToolPanel(QFrame):
         fill(self._column, row)
 
     def _add(self, entry: ToolEntry, *, on: bool) -> None:
-        box = QCheckBox(entry.title, self._inside)
+        box = QCheckBox(entry.title, self.inside)
         box.setChecked(on)
         about = one_line(entry.tool.description, _ABOUT)
         box.setToolTip(about)
@@ -92,23 +87,9 @@ class ToolPanel(QFrame):
         self.hide()
         self.manage_asked.emit()
 
-    def open_above(self, place: QPoint) -> None:
-        """Open with the lower left corner at `place`, in screen coordinates."""
-        self._anchor = place
-        self._fit()
-        self.show()
-        self._fit()  # once shown, it has its fonts
-
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Keyboard users land on the first box."""
         super().showEvent(event)
         for box in self.boxes.values():
             box.setFocus(Qt.FocusReason.PopupFocusReason)
             break
-
-    def _fit(self) -> None:
-        self._inside.ensurePolished()
-        layout = self._inside.layout()
-        assert layout is not None  # noqa: S101 - told to the type checker
-        wanted = layout.totalHeightForWidth(self.width() - 2) + 2
-        place_popup(self, self._anchor, wanted, above=True)

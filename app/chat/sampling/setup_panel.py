@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from PySide6.QtCore import QPoint, Qt, QTimer
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QFontMetrics, QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
-    QFrame,
     QLabel,
     QLineEdit,
     QPlainTextEdit,
@@ -29,8 +28,7 @@ from app.theme.theme import ui_font
 from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.labels import plain_label
 from app.widgets.number_box import RealBox
-from app.widgets.popover import place_popup
-from app.widgets.scroller import scroller
+from app.widgets.popover import Popover
 from engine.language import tr
 
 _STEPS = 20
@@ -40,15 +38,14 @@ _WIDTH = 440
 _PROMPT_MS = 400
 
 
-class SetupPanel(QFrame):
+class SetupPanel(Popover):
     """A popup above the composer. Every change is told at once through `chosen`."""
 
     chosen = TypedSignal[ChatSetup]()
     """The `ChatSetup` that the conversation shall have."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
-        self.setProperty("look", "notice")
+        super().__init__(parent)
         self.setAccessibleName(tr("Sampling"))
         self._setup = ChatSetup()
         self._settings = Settings()
@@ -101,7 +98,6 @@ class SetupPanel(QFrame):
 
     def _arrange(self) -> None:
         vbox(*self.rows, to=self._more, spacing=12, margins=0)
-        self._inside = QWidget(self)
         words = tr("Instructions for the model, before the conversation.")
         vbox(
             self.presets,
@@ -125,12 +121,10 @@ class SetupPanel(QFrame):
             Spacing(4),
             (self.more_button, 0, Qt.AlignmentFlag.AlignLeft),
             self._more,
-            to=self._inside,
+            to=self.inside,
             spacing=8,
             margins=(18, 16, 18, 16),
         )
-        self._scroll = scroller(self._inside, self)
-        vbox(self._scroll, to=self, margins=1)
 
     def _connect(self) -> None:
         self.slider.valueChanged.connect(lambda step: self._number.setValue(step / _STEPS))
@@ -150,13 +144,6 @@ class SetupPanel(QFrame):
         """Show a conversation's setup, and the presets there are."""
         self._settings = settings
         self._show(setup)
-
-    def open_above(self, place: QPoint) -> None:
-        """Open with the lower left corner at `place`, in screen coordinates."""
-        self._anchor = place
-        self._fit()
-        self.show()
-        self._fit()  # once shown, it has its fonts
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Keyboard users land on the slider."""
@@ -240,14 +227,7 @@ class SetupPanel(QFrame):
         arrow = Qt.ArrowType.DownArrow if shown else Qt.ArrowType.RightArrow
         self.more_button.setArrowType(arrow)
         self._more.setVisible(shown)
-        self._fit()
-
-    def _fit(self) -> None:
-        """Take the height of the content, as far as the window goes."""
-        self._inside.ensurePolished()
-        wanted = self._inside.heightForWidth(self.width() - 2) + 2
-        place = getattr(self, "_anchor", self.pos() + QPoint(0, self.height()))
-        place_popup(self, place, wanted, above=True)
+        self.fit()
 
 
 def _title(text: str, buddy: QWidget) -> QLabel:

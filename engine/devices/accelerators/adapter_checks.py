@@ -19,9 +19,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.devices.kept_files import KeptFiles
 from engine.devices.kept_measurements import adapters_folder
 from engine.errors import Cancelled
+from engine.kept_files import KeptFiles
 from engine.machine.facts import Accelerator
 from engine.machine.sandbox_process import Limit, SandboxLimits
 from engine.typed_json import decoded

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from engine.devices.kept_files import read_list, write_list
 from engine.errors import UserFixable
 from engine.hub.download.cache import CachePlace, bytes_here
 from engine.hub.messages import Access, Job
+from engine.kept_files import read_list, write_list
 from engine.language import tr
 
 _NAME = "jobs"

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
-from engine.devices.kept_files import read_list, write_list
 from engine.errors import UserFixable
 from engine.hub import starter
 from engine.hub.local import bundled_models
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.other_programs import FoundModel, ShelfSearch, beginning, found_elsewhere
+from engine.kept_files import read_list, write_list
 from engine.language import tr
 from engine.model import bundled
 from engine.model.config import ModelConfig

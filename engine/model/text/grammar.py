@@ -56,16 +56,19 @@ class GrammarCompiler:
     Args:
         tokenizer: of the model.
         vocab: width of its logits.
-
-    Attributes:
         reserve: enters what the vocabulary takes in this form, in bytes, when it is read. Raises
             where there is no memory for it.
     """
 
-    def __init__(self, tokenizer: Tokenizer, vocab: int) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        vocab: int,
+        reserve: Callable[[int], Reserved] | None = None,
+    ) -> None:
         self._tokenizer = tokenizer
         self._vocab = vocab
-        self.reserve: Callable[[int], Reserved | None] = lambda _: None
+        self._reserve = reserve
         self._known: LLTokenizer | None = None
 
     def matcher(self, *grammars: Grammar, opening: str = "") -> GrammarMatcher:
@@ -97,8 +100,8 @@ class GrammarCompiler:
                 tr("This model has no token that ends an answer, so no grammar can hold it."),
                 tr("Choose another model, or ask without a grammar."),
             )
-        if (entry := self.reserve(_BYTES_A_TOKEN * self._vocab)) is not None:
-            entry.lasts_as_long_as(self)
+        if self._reserve is not None:
+            self._reserve(_BYTES_A_TOKEN * self._vocab).lasts_as_long_as(self)
         ends = sorted(self._tokenizer.eos_ids)
         vocabulary = _Vocabulary(self._tokenizer, self._vocab)
         return LLTokenizer(vocabulary, n_vocab=self._vocab, eos_token=ends)  # type: ignore[arg-type]

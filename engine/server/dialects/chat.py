@@ -102,11 +102,7 @@ class ChatCompletions(Dialect):
 
     def joined(self, completions: Sequence[Completion]) -> Json:
         """Return all completions of the request as one object."""
-        responses = []
-        for place, completion in enumerate(completions):
-            self.turn_to(place)
-            responses.append(self.response(completion))
-        return joined(responses, usage_of_all(completions, self._request.n))
+        return joined(self, completions, self._request.n)
 
     def begin(self, prompt_tokens: int) -> Iterator[bytes]:
         """Yield who speaks."""

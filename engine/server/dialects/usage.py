@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from engine.events import Finished, FinishReason
-from engine.server.dialects.dialect import Json
+from engine.server.dialects.dialect import Dialect, Json
 from engine.server.generation import Completion
 from engine.server.members import Members
 from engine.server.progress import CompletionProgress
@@ -88,10 +88,14 @@ def usage_of_all(completions: Sequence[Completion], n: int) -> Json:
     }
 
 
-def joined(responses: Sequence[Json], usage: Json) -> Json:
-    """Return responses of one choice each as one with all choices."""
+def joined(dialect: Dialect, completions: Sequence[Completion], n: int) -> Json:
+    """Return completions as one object with a choice for each; `n` as in `usage_of_all`."""
+    responses = []
+    for place, completion in enumerate(completions):
+        dialect.turn_to(place)
+        responses.append(dialect.response(completion))
     choices = [choice for each in responses for choice in cast("list[Json]", each["choices"])]
-    return responses[0] | {"choices": choices, "usage": usage}
+    return responses[0] | {"choices": choices, "usage": usage_of_all(completions, n)}
 
 
 def provenance(completion: Completion) -> Json:

@@ -17,7 +17,7 @@ from app.settings_page.tool_server_json import ToolServerJson
 from app.settings_page.tool_servers import ToolServers
 from app.tools import stdio_transport
 from app.tools.call_phase import CallPhase, Decision
-from app.tools.kept import KeptTools, read, write
+from app.tools.kept import KeptTools, Permission, read, write
 from app.tools.server import KnownTool, McpServer, servers_of
 from app.tools.toolbox import Toolbox
 from engine.errors import UserFixable
@@ -87,7 +87,7 @@ def test_all_is_kept_and_damage_loses_no_more_than_itself(tmp_path: Path) -> Non
         McpServer("a", ("x", "-y"), (("K", "v"),), "/home/ada", enabled=True, tools=tools),
         McpServer("b", url="https://h/mcp", headers=(("X", "y"),)),
     )
-    kept = KeptTools(frozenset({"1", "2"}), servers)
+    kept = KeptTools(frozenset(map(Permission, "12")), servers)
     write(path, kept)
     assert read(path) == kept
     told = json.loads(path.read_text())
@@ -98,6 +98,7 @@ def test_all_is_kept_and_damage_loses_no_more_than_itself(tmp_path: Path) -> Non
     for text in ("", "{", "[]", '{"servers": 7, "always": 1}', "[" * 100_000):
         path.write_text(text)
         assert read(path) == KeptTools()
+        assert path.with_suffix(".bad").read_text() == text  # somebody may mend it
 
 
 def test_a_permission_ends_where_the_tool_or_its_server_changes(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_tools_of_one_name_are_told_apart(tmp_path: Path) -> None:
     for name in ("a", "b"):
         tools = (KnownTool("calculator"), KnownTool("odd name/ü"))
         toolbox.keep(McpServer(name, ("x",), enabled=True, tools=tools))
-    keys = [entry.key for entry in toolbox.entries()]
+    keys = [entry.key for entry in toolbox.entries]
     names = [entry.tool.name for entry in toolbox.chosen(keys)]
     assert len(set(names)) == len(names) == 6
     assert all(name.replace("_", "").replace("-", "").isalnum() for name in names)

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 from local_hub import git_sha1
 
-from engine.devices.kept_files import read_list, write_list
 from engine.hub.download.cache import (
     CachePlace,
     NoRoom,
@@ -36,6 +35,7 @@ from engine.hub.download.worker import _make_sure_of_names as make_sure_of_names
 from engine.hub.hashes import CheckedFiles, is_right
 from engine.hub.messages import Access, Fetch, Job, Packaging, RemoteFile, Wheel
 from engine.hub.remote.faults import Fault, HubError, Trouble
+from engine.kept_files import read_list, write_list
 
 _SMALL = RemoteFile("config.json", 2, git_sha1=git_sha1(b"{}"))
 _LARGE = RemoteFile("model.gguf", 1000, sha256="a" * 64)

