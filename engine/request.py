@@ -21,7 +21,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool that an answer asked for; `arguments` is a JSON object."""
+    """A tool call that an answer asked for; `arguments` is a JSON object."""
 
     id: str
     name: str

@@ -197,7 +197,7 @@ class ChatPage(QWidget):
         self.tools.open()
 
     def show_waiting_call(self) -> None:
-        """Lead the keyboard to the call of a tool that waits for the user."""
+        """Lead the keyboard to the tool call that waits for the user."""
         self.tools.show_waiting()
 
     def toggle_thinking(self) -> None:

@@ -59,7 +59,7 @@ class Paths:
 
     @property
     def tools(self) -> Path:
-        """The servers of tools and what they may do; only the user can read it."""
+        """MCP servers, and the tools that may always run; only the user can read it."""
         return self.data / "tools.json"
 
     @property

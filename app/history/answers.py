@@ -93,7 +93,7 @@ class Answers:
             self._file.to_index(message_id)
 
     def add_call(self, conversation_id: int, call: ToolCall) -> StoredMessage:
-        """Append a call of a tool to the active branch; INTERRUPTED until somebody allows it."""
+        """Append a tool call to the active branch; INTERRUPTED until somebody allows it."""
         with self._file.writing():
             message = self._add(conversation_id, Role.TOOL, "", AnswerState.INTERRUPTED)
             self._file.change(
@@ -102,7 +102,7 @@ class Answers:
         return replace(message, calls=(call,))
 
     def set_result(self, message_id: int, text: str, state: AnswerState) -> None:
-        """Note how far a call of a tool is, and its result."""
+        """Note how far a tool call is, and its result."""
         with self._file.writing():
             self._file.change(
                 "UPDATE message SET text = ?, state = ? WHERE id = ? AND role = ?",

@@ -87,12 +87,12 @@ def unpack_marks(blob: bytes | None) -> TokenMarks | None:
 
 
 def pack_calls(calls: Sequence[ToolCall]) -> str | None:
-    """Return calls of tools as JSON; None for none."""
+    """Return tool calls as JSON; None for none."""
     return json.dumps([asdict(call) for call in calls]) if calls else None
 
 
 def unpack_calls(text: str | None) -> tuple[ToolCall, ...]:
-    """Return calls of tools from JSON; what is none is left out."""
+    """Return tool calls from JSON; what is none is left out."""
     try:
         loaded = json.loads(text) if text is not None else None
     except (ValueError, RecursionError):

@@ -53,7 +53,7 @@ class StoredMessage:
     varied: bool = False
     """True of an answer drawn unlike the setup says, which would have given the same text again."""
     calls: tuple[ToolCall, ...] = ()
-    """The calls of tools that an answer asks for; of a tool's message the call that it answers."""
+    """The tool calls that an answer asks for; of a tool's message the call that it answers."""
     _row: tuple[Any, ...] = field(default=(), init=False, repr=False, compare=False)
 
     if not TYPE_CHECKING:  # to a type checker, all fields are simply there

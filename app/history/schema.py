@@ -141,7 +141,7 @@ _V6: Migration = (
 )
 
 _V7: Migration = (
-    # Calls of tools, as `app.history.columns` packs them: those that an answer asks for, or the one
+    # Tool calls, as `app.history.columns` packs them: those that an answer asks for, or the one
     # that a tool's message answers.
     "ALTER TABLE message ADD COLUMN calls TEXT",
 )

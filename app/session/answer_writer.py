@@ -189,7 +189,7 @@ def _ended(live: LiveAnswer, event: Finished, failure: str) -> StoredMessage:
 
 
 def _calls(text: str, tools: ToolChoice) -> tuple[ToolCall, ...]:
-    """Return the calls of tools that an answer asks for."""
+    """Return the tool calls that an answer asks for."""
     if not tools.tools:
         return ()
     from app.session.calls import calls_in  # most answers call nothing

@@ -1,4 +1,4 @@
-"""Calls of tools in answers: found at their end, and left out where answers are shown.
+"""Tool calls in answers: found at their end, and left out where answers are shown.
 
 An answer's text is stored as the model wrote it, so that its ids stay its own; what it calls is
 shown by the messages of the tools that follow it.

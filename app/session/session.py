@@ -68,7 +68,7 @@ class ChatSession(QObject):
     stopping = Signal()
     """Whatever is done for an answer shall end."""
     result_changed = TypedSignal[StoredMessage]()
-    """A call of a tool has come further."""
+    """A tool call has come further."""
     ending = Signal()
     """The window closes: what is unsent must be kept now."""
 

@@ -43,7 +43,7 @@ class ToolServerDialog(QDialog):
         super().__init__(parent)
         self._toolbox, self._old = toolbox, server
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(tr("Add a server of tools") if server is None else server.name)
+        self.setWindowTitle(tr("Add an MCP server") if server is None else server.name)
         self.name = self._field(tr("Name"), tr("files"))
         self.by_command = QRadioButton(tr("Program on this computer"), self)
         self.by_address = QRadioButton(tr("Address"), self)

@@ -41,7 +41,10 @@ class ToolServerJson(QDialog):
         self.box.addButton(tr("Add"), QDialogButtonBox.ButtonRole.AcceptRole)
         self.box.accepted.connect(self.take)
         self.box.rejected.connect(self.reject)
-        about = tr("Many servers show a text with “mcpServers” in it. They are added, and are off.")
+        about = tr(
+            "Paste the JSON with “mcpServers” that a server’s page shows. Its servers are added, "
+            "turned off."
+        )
         vbox(plain_label(about, self, "muted"), (self.text, 1), self.outcome, self.box, to=self)
         self.setMinimumWidth(scaled(_WIDTH))
 

@@ -88,7 +88,7 @@ class ServerLine(QFrame):
         self.switch = text_button("", self, self._switch)
         self.edit = self._button(tr("Change…"), self.edit_asked.emit)
         self.again = self._button(tr("Ask again"), self._ask_again)
-        self.again.setToolTip(tr("Some of its tools may always run. Have chats ask again."))
+        self.again.setToolTip(tr("Some of its tools run without asking. Press to be asked again."))
         self.removal = self._button(tr("Remove"), self._remove)
         vbox(
             plain_label(name, self, "title"),

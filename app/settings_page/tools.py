@@ -34,7 +34,7 @@ class ToolsPanel(QWidget):
             "Programs and addresses that offer tools over MCP, the Model Context Protocol. They "
             "are off until you turn them on."
         )
-        row = LabelledRow(tr("Servers of tools"), about, self.servers, self, wide=True)
+        row = LabelledRow(tr("MCP servers"), about, self.servers, self, wide=True)
         built_in = [entry for entry in toolbox.entries if not entry.source]
         self.rows = [*(self._row(entry) for entry in built_in), row]
         vbox(
@@ -64,5 +64,5 @@ def show_permission(button: QPushButton, entry: ToolEntry, *, allowed: bool) -> 
     button.setText(tr("Ask again") if allowed else tr("Asks first"))
     button.setEnabled(allowed)
     button.setAccessibleName(f"{entry.title}: {button.text()}")
-    words = tr("This tool may always run. Have chats ask again before it does.")
+    words = tr("This tool runs without asking. Press to be asked again.")
     button.setToolTip(words if allowed else "")

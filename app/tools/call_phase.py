@@ -1,4 +1,4 @@
-"""How far a call of a tool is, and what users say to it."""
+"""How far a tool call is, and what users say to it."""
 
 from __future__ import annotations
 

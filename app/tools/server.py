@@ -1,4 +1,4 @@
-"""Servers of tools (MCP): a program on this computer, or an address. Kept, off until turned on."""
+"""MCP servers, which offer tools: programs on this computer, or addresses. Off until turned on."""
 
 from __future__ import annotations
 
@@ -99,7 +99,9 @@ class McpServer:
         words = (self.name, *self.command, self.folder, *(w for p in self.variables for w in p))
         long = max(map(len, words)) > _LONGEST or len(words) > _MOST_WORDS
         if long or any("\0" in word for word in words):
-            raise _unusable(tr("The command is too long, or has signs that no command has."))
+            raise _unusable(
+                tr("The command is too long, or contains a character that commands cannot have.")
+            )
         if not self.name.strip() or not self.name.isprintable() or "/" in self.name:
             raise _unusable(tr("A server needs a name, without a slash."))
         if self.command and not self.command[0].strip():
@@ -112,7 +114,9 @@ class McpServer:
             if name.lower() in _NOT_FROM_USERS:
                 raise _unusable(tr("The header “{name}” cannot be set.").format(name=name))
             if re.fullmatch(r"[A-Za-z0-9-]{1,100}", name) is None or _UNSAFE.search(value):
-                raise _unusable(tr("A header has a name of letters, digits and “-”, in one line."))
+                raise _unusable(
+                    tr("A header’s name has letters, digits and “-” only, its value is one line.")
+                )
 
     @property
     def identity(self) -> str:
@@ -143,7 +147,7 @@ def _check_address(url: str) -> None:
         host, parts = None, urlsplit("")
     usable = url.isascii() and url.isprintable() and " " not in url and len(url) <= _LONGEST
     if not usable or parts.scheme not in ("http", "https") or not host or parts.fragment:
-        raise _unusable(tr("The address is none that can be used."))
+        raise _unusable(tr("This address cannot be used."))
     if parts.username is not None or parts.password is not None:
         raise _unusable(tr("The address holds a user name or a password."))
 
@@ -179,14 +183,14 @@ def servers_of(told: object) -> list[McpServer]:
 
 def _server(name: str, entry: object) -> McpServer:
     if not isinstance(entry, Mapping):
-        raise _unusable(tr("“{name}” is no server.").format(name=one_line(name, 60)))
+        raise _unusable(tr("“{name}” does not describe a server.").format(name=one_line(name, 60)))
     command, arguments = entry.get("command"), entry.get("args") or []
     url = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl") or ""
     folder = entry.get("cwd") or ""
     whole = isinstance(arguments, list) and all(isinstance(each, str) for each in arguments)
     texts = isinstance(url, str) and isinstance(folder, str)
     if not whole or not texts or not isinstance(command, str | None):
-        raise _unusable(tr("“{name}” is no server.").format(name=one_line(name, 60)))
+        raise _unusable(tr("“{name}” does not describe a server.").format(name=one_line(name, 60)))
     return McpServer(
         name.replace("/", "-").strip(),
         (command, *arguments) if command else (),

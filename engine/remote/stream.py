@@ -204,7 +204,7 @@ def _text(value: object) -> str:
 
 
 def _calls(delta: dict[str, object]) -> str:
-    """Return calls of tools as text: nobody here has offered any, and they are not to be lost."""
+    """Return tool calls as text: nobody here has offered any, and they are not to be lost."""
     calls = delta.get("tool_calls")
     functions = [_object(_object(each).get("function")) for each in _list(calls)]
     return "".join(_text(each.get("name")) + _text(each.get("arguments")) for each in functions)

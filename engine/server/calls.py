@@ -1,4 +1,4 @@
-"""Calls of tools among the deltas of a completion."""
+"""Tool calls among the deltas of a completion."""
 
 from __future__ import annotations
 

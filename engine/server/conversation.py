@@ -27,7 +27,7 @@ _MOST_MESSAGES = 10_000
 def messages(turns: Sequence[Members]) -> tuple[Message, ...]:
     """Return the messages of a conversation.
 
-    Calls of tools and their results are taken as they stand in OpenAI's chat and responses and in
+    Tool calls and their results are taken as they stand in OpenAI's chat and responses and in
     Anthropic's messages. Calls that follow an answer belong to it.
 
     Raises:

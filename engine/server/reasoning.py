@@ -35,7 +35,7 @@ class CompletionDelta:
         text: of it.
         reasoning: whether it is thought, not said.
         tokens: those that wrote it.
-        call: a call of a tool in place of what is said; as much of it as `part` says.
+        call: a tool call in place of what is said; as much of it as `part` says.
         part: which part of the call it is; the text is then a stretch of its arguments.
     """
 

@@ -67,7 +67,7 @@ class MessageRequests(QObject):
     underline = Signal(bool)
     """Underline drafted words, or no longer."""
     decide = TypedSignal[int, Decision]()
-    """The call of a tool, and whether it may run."""
+    """The tool call, and whether it may run."""
 
 
 _WORDS = {

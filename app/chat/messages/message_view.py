@@ -121,7 +121,7 @@ class AnswerMessage(MessageRow):
             self.text.add_tint(delta.spans)
 
     def _filtered(self, text: str) -> str:
-        """Leave calls of tools out of what comes: they have messages of their own."""
+        """Leave tool calls out of what comes: they have messages of their own."""
         return text if self._filter is None else self._filter.feed(text)
 
     def _append(self, text: str) -> None:

@@ -45,7 +45,7 @@ _DECISIONS = {
     Decision.DECLINE: later("Don’t run"),
 }
 _ABOUT = {
-    Decision.ONCE: later("Runs this call. The next one is asked for again."),
+    Decision.ONCE: later("Runs this call only. You are asked again before the next one."),
     Decision.CHAT: later("Runs this tool in this chat without asking, until Duotail is closed."),
     Decision.ALWAYS: later(
         "Runs this tool in every chat without asking. You can take that back in the settings."
@@ -132,7 +132,7 @@ class ToolCard(QFrame):
         say(self._source, tr("From {server}").format(server=source) if source else "")
         say(self.status, tr(_WORDS[phase]), _LOOKS.get(phase, "muted"))
         asked = phase is CallPhase.ASKED
-        question = tr("The model wants to run this tool. What it does happens at once.")
+        question = tr("The model wants to run this tool with these arguments.")
         if entry is None:
             question = tr("The model asks for a tool that this chat does not use any more.")
         say(self._question, question if asked else "")

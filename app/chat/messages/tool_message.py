@@ -19,7 +19,7 @@ _INSET = 14
 
 
 class ToolMessage(MessageRow):
-    """A call of a tool, and what came of it."""
+    """A tool call, and what came of it."""
 
     def __init__(self, message: StoredMessage, requests: MessageRequests, parent: QWidget) -> None:
         super().__init__(message, requests, tr("Result of a tool"), parent)

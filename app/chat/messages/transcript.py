@@ -52,7 +52,7 @@ class Transcript(Column):
         self.setAccessibleName(tr("Conversation"))
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.call_state: Callable[[StoredMessage], CallState] | None = None
-        """Returns how far the call of a tool's message is, and the tool."""
+        """Returns how far the call in a tool's message is, and the tool."""
         self._messages: list[StoredMessage] = []
         self._marked: tuple[int, int, int] | None = None
         self._searched: tuple[int | None, Sequence[str]] | None = None
@@ -129,7 +129,7 @@ class Transcript(Column):
             self._messages[index] = message
 
     def show_calls(self) -> None:
-        """Show how far the calls of tools are."""
+        """Show how far the tool calls are."""
         for bubble in self.bubbles:
             index = self._index(bubble.message.id)
             self._show_call(bubble, None if index is None else self._messages[index])

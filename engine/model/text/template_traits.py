@@ -45,7 +45,7 @@ class TemplateTraits:
 
     @cached_property
     def tools(self) -> bool:
-        """Tell whether it renders calls of tools and their results."""
+        """Tell whether it renders tool calls and their results."""
         function = {"name": _OTHER, "arguments": {"a": "b"}}
         call = {"id": _CALL_ID, "type": "function", "function": function}
         return self._shows(

@@ -1,4 +1,4 @@
-"""Calls of tools in an answer, read while it is written.
+"""Tool calls in an answer, read while it is written.
 
 A model writes them in its family's form: between `<tool_call>` tags, as JSON or as Qwen3-Coder's
 XML; behind Mistral's `[TOOL_CALLS]` or Llama's `<|python_tag|>`; in a channel of gpt-oss's; or as

@@ -55,7 +55,7 @@ def user_first(turns: Sequence[Message]) -> list[Message]:
 
 
 def tools_as_text(turns: Sequence[Message]) -> list[Message]:
-    """Write calls of tools into the answers, and have their results said by the user."""
+    """Write tool calls into the answers, and have their results said by the user."""
     return list(_tools_as_text(turns))
 
 

@@ -42,7 +42,7 @@ class ChatCompletions(Dialect):
     """`/v1/chat/completions`."""
 
     _calls = 0
-    """Calls of tools that were streamed."""
+    """Tool calls that were streamed."""
 
     def turn_to(self, choice: int) -> None:
         """Go on to another completion of the request."""

@@ -1,4 +1,4 @@
-"""OpenAI's responses: text, calls of tools and their results; nothing is stored."""
+"""OpenAI's responses: text, tool calls and their results; nothing is stored."""
 
 from __future__ import annotations
 

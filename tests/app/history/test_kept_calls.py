@@ -1,4 +1,4 @@
-"""Calls of tools on disk: after a kill, in older files, in odd ones."""
+"""Tool calls on disk: after a kill, in older files, in odd ones."""
 
 from __future__ import annotations
 

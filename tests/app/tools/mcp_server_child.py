@@ -1,4 +1,4 @@
-"""A server of tools made with the SDK: over its streams ("stdio"), or at a port."""
+"""An MCP server made with the SDK: over its streams ("stdio"), or at a port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of tools in the window: asked for, run, declined, kept, and gone on with."""
+"""Tool calls in the window: asked for, run, declined, kept, and gone on with."""
 
 from __future__ import annotations
 

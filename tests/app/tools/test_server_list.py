@@ -1,4 +1,4 @@
-"""Servers of tools as they are entered, read from JSON, kept, and turned on in the window."""
+"""MCP servers as they are entered, read from JSON, kept, and turned on in the window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of tools read out of answers: every family's form, however the text is cut into pieces."""
+"""Tool calls read out of answers: every family's form, however the text is cut into pieces."""
 
 from __future__ import annotations
 
