@@ -50,7 +50,7 @@ class Toolbox(QObject):
 
     @cached_property
     def _kept(self) -> KeptTools:
-        """What is kept; read when it is first needed, which for most starts is never."""
+        """Return what is kept. Most starts never need it, so it is read at its first use."""
         from app.tools.kept import KeptTools, read
 
         try:

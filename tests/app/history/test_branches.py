@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from app.history import AnswerState, Conversation, HistoryStore, UndoToken
 from engine.request import SamplingParams
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[HistoryStore]:
-    with HistoryStore.open(tmp_path / "history.sqlite") as store:
-        yield store
 
 
 def answer(store: HistoryStore, conversation: Conversation, text: str) -> int:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,12 +24,6 @@ from engine.request import Role, SamplingParams
 
 MARKS = TokenMarks.of([TokenSpan(5, 0, 2, Origin.DRAFTED), TokenSpan(6, 2, 3, Origin.TARGET)])
 STATS = AnswerStats(12, 3, 40, 14, 1, 50, 26, (13, 10), (11, 9), 2.9, 0.2, None, 3.0)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[HistoryStore]:
-    with HistoryStore.open(tmp_path / "history.sqlite") as store:
-        yield store
 
 
 def said(store: HistoryStore, conversation: Conversation) -> list[tuple[str, str]]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,12 +19,6 @@ from engine.request import Role, SamplingParams
 
 MARKS = TokenMarks.of([TokenSpan(5, 0, 2, Origin.DRAFTED), TokenSpan(6, 2, 3, Origin.TARGET)])
 STATS = AnswerStats(12, 3, 40, 14, 1, 50, 26, (13, 10), (11, 9), 2.9, 0.2, None, 3.0)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[HistoryStore]:
-    with HistoryStore.open(tmp_path / "history.sqlite") as store:
-        yield store
 
 
 def test_markdown_is_what_a_person_would_read(store: HistoryStore) -> None:

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from dialect_bodies import CHAT, HELLO, MESSAGES
+from dialect_bodies import CHAT, HELLO, MESSAGES, RESPONSES, told
 from played_engine import NAME, TOKEN, PlayedEngine, ask, exchange, until
 
 from engine.errors import UserFixable
@@ -192,6 +192,26 @@ def test_errors_of_anthropics_clients_have_their_shape() -> None:
     assert answer.json["type"] == "error"
 
 
+def behind_another(path: str, body: Any, failure: Failed | None = None) -> Any:
+    """The reply to a request that got three signs of life while another was answered."""
+    engine = PlayedEngine(holds=True)
+    app = engine.application()
+    signs: list[int] = []
+
+    async def run() -> Any:
+        leaves = asyncio.Event()
+        first = asyncio.ensure_future(exchange(app, CHAT, HELLO, gone=leaves))
+        await until(lambda: engine.commands)
+        second = asyncio.ensure_future(exchange(app, path, body, told=signs))
+        await until(lambda: len(signs) > 2)
+        engine.holds, engine.failure = False, failure
+        leaves.set()
+        await first
+        return await second
+
+    return asyncio.run(run())
+
+
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat"])
 @pytest.mark.parametrize("fails", [False, True])
 def test_an_answer_in_one_piece_has_signs_of_life_too(
@@ -199,24 +219,8 @@ def test_an_answer_in_one_piece_has_signs_of_life_too(
 ) -> None:
     """Blanks before its JSON, which then may be an error: the status has been sent."""
     monkeypatch.setattr(exchanges, "PING_S", 0.01)
-    engine = PlayedEngine(holds=True)
-    app = engine.application()
-    told: list[int] = []
-
-    async def run() -> Any:
-        leaves = asyncio.Event()
-        first = asyncio.ensure_future(exchange(app, CHAT, HELLO, gone=leaves))
-        await until(lambda: engine.commands)
-        second = asyncio.ensure_future(exchange(app, path, HELLO | {"stream": False}, told=told))
-        await until(lambda: len(told) > 2)
-        engine.holds = False
-        if fails:
-            engine.failure = Failed(0.0, "", "It did not fit.", "Ask less.")
-        leaves.set()
-        await first
-        return await second
-
-    reply = asyncio.run(run())
+    failure = Failed(0.0, "", "It did not fit.", "Ask less.") if fails else None
+    reply = behind_another(path, HELLO | {"stream": False}, failure)
     assert reply.status == 200
     assert reply.body.startswith(b"  ")
     assert b"did not fit" in reply.body if fails else "Good day!" in str(reply.json)
@@ -228,22 +232,20 @@ def test_a_stream_of_ollamas_has_signs_of_life_that_its_clients_read(
 ) -> None:
     monkeypatch.setattr(exchanges, "BEGIN_S", 0.0)
     monkeypatch.setattr(exchanges, "PING_S", 0.01)
-    engine = PlayedEngine(holds=True)
-    app = engine.application()
-    told: list[int] = []
-
-    async def run() -> Any:
-        leaves = asyncio.Event()
-        first = asyncio.ensure_future(exchange(app, CHAT, HELLO, gone=leaves))
-        await until(lambda: engine.commands)
-        second = asyncio.ensure_future(exchange(app, "/api/chat", HELLO, told=told))
-        await until(lambda: len(told) > 2)
-        engine.holds = False
-        leaves.set()
-        await first
-        return await second
-
-    parts = asyncio.run(run()).events
+    parts = behind_another("/api/chat", HELLO).events
     assert parts[0]["message"]["content"] == ""
     assert "".join(part["message"]["content"] for part in parts) == "Good day!"
     assert parts[-1]["done"]
+
+
+def test_models_have_the_names_that_anthropics_clients_read() -> None:
+    (card,) = ask(PlayedEngine().application(), "/v1/models").json["data"]
+    assert (card["display_name"], card["type"]) == (NAME, "model")
+    assert card["created_at"].endswith("+00:00")
+
+
+def test_references_to_what_nobody_stored_are_passed_over() -> None:
+    engine = PlayedEngine()
+    turns = [{"type": "item_reference", "id": "msg_1"}, {"role": "user", "content": "Hello"}]
+    told(RESPONSES, {"input": turns}, engine)
+    assert [each.text for each in engine.asked.request.messages] == ["Hello"]

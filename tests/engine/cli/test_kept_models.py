@@ -1,20 +1,16 @@
-"""How commands end and what they take: pipes that close, names of models, completion, servers."""
+"""Models by their names, deleted, and held by servers."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from command_line import ROOT, Duotail, start
+from command_line import Duotail
 from folder_models import FOLDER_TARGET
 
-from app import launch
-from engine.cli.exit_code import ExitCode
 from engine.errors import UserFixable
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin, names_of
 from engine.hub.shelf.names import model_named
@@ -76,40 +72,3 @@ def test_servers_are_found_while_they_run(tmp_path: Path) -> None:
         assert not file.exists()
     assert running(tmp_path) == []
     assert running_module.running(tmp_path / "absent") == []
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_complete_commands_and_options(duotail: Duotail, shell: str) -> None:
-    script = duotail("completion", shell).out
-    for word in ("chat", "download", "ps", "--max-tokens", "dovetail"):
-        assert word.removeprefix("--") in script
-    if shell == "bash":
-        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
-
-
-def test_a_reader_that_is_gone_is_no_error() -> None:
-    ours, theirs = os.pipe()
-    os.close(ours)
-    with start("models", "ps", stdout=theirs) as process:
-        os.close(theirs)
-        assert process.stderr is not None
-        assert process.stderr.read() == b""
-    assert process.returncode == ExitCode.READER_GONE
-
-
-def test_ctrl_c_before_anything_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_arguments: list[str]) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(launch, "_run", interrupted)
-    assert launch.main(["chat"]) == ExitCode.INTERRUPTED
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere there is a screen")
-def test_no_window_without_a_screen() -> None:
-    environment = {**os.environ, "DISPLAY": "", "WAYLAND_DISPLAY": "", "QT_QPA_PLATFORM": ""}
-    done = subprocess.run(
-        [sys.executable, "-m", "app"], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith("There is no screen here.")
