@@ -8,14 +8,11 @@ from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.settings_page.tool_servers import ToolServers
 from app.tools.entry import ToolEntry
-from app.tools.results import one_line
 from app.tools.toolbox import Toolbox
 from app.widgets.boxes import Spacing, vbox
 from app.widgets.labels import LabelledRow, plain_label
 from app.widgets.text_button import text_button
 from engine.language import tr
-
-_ABOUT = 200
 
 
 class ToolsPanel(QWidget):
@@ -51,7 +48,7 @@ class ToolsPanel(QWidget):
     def _row(self, entry: ToolEntry) -> LabelledRow:
         ask = partial(self._toolbox.allow, entry, always=False)
         button = self._buttons[entry.key] = text_button("", None, ask)
-        return LabelledRow(entry.title, one_line(entry.tool.description, _ABOUT), button, self)
+        return LabelledRow(entry.title, entry.about, button, self)
 
     def _show(self) -> None:
         for entry in self._toolbox.entries:

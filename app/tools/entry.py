@@ -21,6 +21,7 @@ class ToolEntry:
         title: its name for people.
         source: the server that has it; empty for one that is built in.
         identity: what else makes it this tool: the command or address of its server.
+        about: what people are told of it; empty: what the model is told.
     """
 
     key: str
@@ -28,6 +29,7 @@ class ToolEntry:
     title: str
     source: str = ""
     identity: str = ""
+    about: str = ""
 
     @property
     def digest(self) -> str:

@@ -80,8 +80,18 @@ class Toolbox(QObject):
         from app.tools.calculator import CALCULATOR_TOOL
 
         built_in = (
-            ToolEntry(CALCULATOR, CALCULATOR_TOOL, tr("Calculator")),
-            ToolEntry(FILES, READ_FILE_TOOL, tr("Read attached files")),
+            ToolEntry(
+                CALCULATOR,
+                CALCULATOR_TOOL,
+                tr("Calculator"),
+                about=tr("Calculates sums, powers, roots and the like."),
+            ),
+            ToolEntry(
+                FILES,
+                READ_FILE_TOOL,
+                tr("Read attached files"),
+                about=tr("Reads and searches attached files that are too long to go along whole."),
+            ),
         )
         on = (server for server in self.servers if server.enabled)
         return (*built_in, *(entry for server in on for entry in entries_of(server)))

@@ -9,6 +9,7 @@ from app.theme.fonts import scaled
 from app.widgets.boxes import vbox
 from app.widgets.scroller import scroller
 
+_MARGIN = 1
 _NEAR = 8
 """Distance from the edges."""
 _LOWEST = 360
@@ -52,7 +53,7 @@ class Popover(QFrame):
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         self.setProperty("look", "notice")
         self.inside = QWidget(self)
-        vbox(scroller(self.inside, self), to=self, margins=1)
+        vbox(scroller(self.inside, self), to=self, margins=_MARGIN)
         self._anchor: QPoint | None = None
 
     def open_above(self, place: QPoint) -> None:
@@ -67,6 +68,7 @@ class Popover(QFrame):
         self.inside.ensurePolished()
         layout = self.inside.layout()
         assert layout is not None  # noqa: S101 - told to the type checker
-        wanted = layout.totalHeightForWidth(self.width() - 2) + 2
+        frame = 2 * (self.frameWidth() + _MARGIN)
+        wanted = layout.totalHeightForWidth(self.width() - frame) + frame
         corner = self._anchor or self.pos() + QPoint(0, self.height())
         place_popup(self, corner, wanted, above=True)

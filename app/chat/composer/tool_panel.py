@@ -72,7 +72,7 @@ class ToolPanel(Popover):
     def _add(self, entry: ToolEntry, *, on: bool) -> None:
         box = QCheckBox(entry.title, self.inside)
         box.setChecked(on)
-        about = one_line(entry.tool.description, _ABOUT)
+        about = entry.about or one_line(entry.tool.description, _ABOUT)
         box.setToolTip(about)
         box.setAccessibleDescription(about)
         box.toggled.connect(lambda _: self._tell())
