@@ -260,8 +260,8 @@ def test_bounds_may_be_any_number() -> None:
 
 def test_what_a_vocabulary_takes_is_entered_as_long_as_it_is_held(tokenizer: Tokenizer) -> None:
     ledger = Ledger("cpu", "CPU")
-    compiler = GrammarCompiler(tokenizer, tokenizer.vocab_size)
-    compiler.reserve = partial(Account(ledger, "target").take, Purpose.WORKSPACE)
+    reserve = partial(Account(ledger, "target").take, Purpose.WORKSPACE)
+    compiler = GrammarCompiler(tokenizer, tokenizer.vocab_size, reserve)
     assert ledger.held == 0
     for name in ("regex", "choice"):
         compiler.matcher(GRAMMARS[name][0])
