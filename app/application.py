@@ -250,6 +250,12 @@ class Assembly:
         if self.paths.downloads.exists():
             self.model_manager.go_on()
 
+    def welcome(self) -> None:
+        """Greet whoever starts Duotail for the first time."""
+        from app.shell.first_start import FirstStart
+
+        FirstStart(self.window, self.settings, self.bridge, self.session, self.house, self.paths)
+
     def _hear(self) -> None:
         """The load that is under way makes progress."""
         self._heard = time.monotonic()
@@ -481,6 +487,8 @@ def run(
     if trouble is not None:
         report(trouble)
     instance.started_again.connect(assembly.started_again)
+    if settings.value.first_start:
+        assembly.welcome()
     signal.signal(signal.SIGINT, lambda _number, _frame: application.quit())
     assembly.window.show_fitted()
     gc.freeze()  # what the start has made stays: collections that look through it take 30 ms

@@ -62,6 +62,7 @@ class Greeting(QWidget):
         self._progress.setSizePolicy(policy)
         self.examples = [self._example(text) for text in EXAMPLES]
         self._offer = offer
+        self._welcome: QWidget | None = None
         words = tr("Find a model that suits this computer")
         self.more_button = text_button(words, self, look="choice")
         self.more_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -82,7 +83,7 @@ class Greeting(QWidget):
         self._grid.setSpacing(10)
         self._show_examples(columns=2)
         column = QWidget(self, maximumWidth=COLUMN)
-        vbox(
+        self._column = vbox(
             self._mark,
             Spacing(14),
             self._title,
@@ -108,6 +109,16 @@ class Greeting(QWidget):
         room = min(self.width(), COLUMN) - _AROUND_EXAMPLES
         self._show_examples(columns=2 if room >= 2 * widest else 1)
 
+    def welcome(self, page: QWidget | None) -> None:
+        """Show the page of the first start in the place of the examples; None: take it away."""
+        if self._welcome is not None:
+            self._welcome.hide()
+            self._welcome.deleteLater()
+        self._welcome = page
+        if page is not None:
+            self._column.insertWidget(self._column.count() - 1, page)  # below the offer
+        self.set_status(self._status)
+
     def _show_examples(self, columns: int) -> None:
         if self._columns != columns:
             self._columns = columns
@@ -126,16 +137,20 @@ class Greeting(QWidget):
         texts = BEGINNINGS if self._continues else EXAMPLES
         for button, text in zip(self.examples, texts, strict=True):
             button.setText(text)
-        possible = status.phase not in {Phase.BROKEN, Phase.NO_MODEL}
+        greets = self._welcome is not None
+        possible = status.phase not in {Phase.BROKEN, Phase.NO_MODEL} and not greets
         for button in self.examples:
             button.setVisible(possible)
         self._offer.setVisible(status.phase is Phase.NO_MODEL)
-        self.more_button.setVisible(status.phase is not Phase.BROKEN and not loading)
+        more = status.phase is not Phase.BROKEN and not loading and not greets
+        self.more_button.setVisible(more)
         self._mark.setPixmap(icon("duotail", current().accent).pixmap(48, 48))
         self._title.setText(self._headline())
         self._line.setText(self._hardware())
 
     def _headline(self) -> str:
+        if self._welcome is not None:
+            return tr("Welcome to Duotail")
         match self._status.phase:
             case Phase.BROKEN:
                 return tr("The engine did not start")
@@ -155,6 +170,11 @@ class Greeting(QWidget):
             return status.words + "\u2026"
         if status.phase is Phase.BROKEN:
             return tr("The message below says why and how to fix it.")
+        if self._welcome is not None and status.plan is None:
+            return tr("One model, and you can chat. Everything is computed on this computer.")
+        if self._welcome is not None:
+            words = tr("{model} is ready: write below and press Enter.")
+            return words.format(model=status.model_name)
         if status.plan is None:
             return tr("Load a model to chat. You can also drop a model file here.")
         if status.plan.host:

@@ -357,6 +357,8 @@ class Settings:
             later("The PEM file of the certificate's private key."),
         ),
     )
+    first_start: bool = field(default=False, metadata=_kept(Switch()))
+    """True from the very first start until the page that greets it was left."""
     model: str = field(default="", metadata=_kept(Word(longest=4096), key="last_model"))
     """The model used last; empty for the starter model."""
     start_model: str = field(default="", metadata=_kept(Word(longest=4096)))

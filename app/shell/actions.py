@@ -205,6 +205,8 @@ class WindowActions(QObject):
             self._services.session.stop()
         elif search.text():
             search.clear()
+        elif self._window.pages.shown is None and self._services.settings.value.first_start:
+            self._services.settings.change(first_start=False)
         elif status.phase is Phase.LOADING or status.measuring or status.aside is not None:
             self._services.bridge.submit(Stop())
         elif self._window.pages.shown is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QLabel, QWidget
+from PySide6.QtWidgets import QAbstractButton, QBoxLayout, QFrame, QLabel, QWidget
 
 from app.widgets.boxes import hbox, vbox
 
@@ -61,7 +61,7 @@ def part_title(text: str, part: QWidget) -> QLabel:
     return label
 
 
-def say(label: QLabel, words: str, look: str | None = None) -> None:
+def say(label: QLabel | QAbstractButton, words: str, look: str | None = None) -> None:
     """Show words, or nothing where there are none; `look`: in this look of the style sheet."""
     if label.text() != words:
         label.setText(words)

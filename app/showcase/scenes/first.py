@@ -30,6 +30,7 @@ def first_start(stage: Stage, shoot: Shoot) -> None:
     window = stage.window
     shoot("preparing")
     window.performance.hide()
+    _welcome(stage, shoot)
     _without_model(stage, shoot)
     stage.assembly.models.load(Path("model"))
     wait_for(lambda: stage.assembly.bridge.status.phase is Phase.LOADING)
@@ -43,6 +44,19 @@ def first_start(stage: Stage, shoot: Shoot) -> None:
     shoot("measuring")
     stage.tell(Calibrated(0.0, None))
     _on_accelerators(stage, shoot)
+
+
+def _welcome(stage: Stage, shoot: Shoot) -> None:
+    """The very first start of an installed Duotail, without a model and with one."""
+    stage.assembly.settings.change(first_start=True)
+    stage.assembly.welcome()
+    stage.assembly.start(lambda: None)
+    wait_for(lambda: stage.assembly.bridge.status.phase is Phase.NO_MODEL)
+    shoot("welcome-offer")
+    stage.ready()
+    shoot("welcome")
+    stage.assembly.settings.change(first_start=False)
+    catch_up()
 
 
 def _without_model(stage: Stage, shoot: Shoot) -> None:
