@@ -198,6 +198,7 @@ class Assembly:
             *(self.tools, self.window),
         )
         self.window.settings_asked.connect(self.house.show_settings)
+        self.window.update_asked.connect(self.house.look_for_update)
         self.window.server_indicator.clicked.connect(self.house.show_requests)
         self.model_server.failed.connect(self.house.tell_of_server)
         self.window.chat.tools_managed.connect(self.house.show_tools)
@@ -247,6 +248,8 @@ class Assembly:
             self._load_first(model)
         self.model_server.start()
         self.models.refresh()
+        if self.settings.value.look_for_updates:
+            self.house.updates.ask_if_allowed()
         if self.paths.downloads.exists():
             self.model_manager.go_on()
 
@@ -487,6 +490,8 @@ def run(
     if trouble is not None:
         report(trouble)
     instance.started_again.connect(assembly.started_again)
+    if settings.is_new:
+        settings.change(first_start=True)
     if settings.value.first_start:
         assembly.welcome()
     signal.signal(signal.SIGINT, lambda _number, _frame: application.quit())

@@ -20,7 +20,7 @@ from engine.errors import Absent
 from engine.language import LANGUAGES, listed, tr
 
 _LARGEST_GPU = 10_000
-_NO_DISPLAY, _INTERRUPTED, _READER_GONE = 3, 130, 141
+_BROKEN, _NO_DISPLAY, _INTERRUPTED, _READER_GONE = 1, 3, 130, 141
 """Exit codes, as in `engine.cli.exit_code`."""
 COMMANDS = (
     *("chat", "serve", "bench", "plan", "hardware", "models", "train-draft", "pytorch"),
@@ -64,8 +64,11 @@ def _run(arguments: list[str]) -> int:
         sys.stderr.write(f"{error}\n")
         return _NO_DISPLAY
     with _nothing_collected():
-        from app.application import run
-
+        try:
+            from app.application import run
+        except ImportError as error:
+            sys.stderr.write(_incomplete(error))
+            return _BROKEN
         return run(
             paths,
             language=options.language,
@@ -74,6 +77,12 @@ def _run(arguments: list[str]) -> int:
             simulate_gpu=options.simulate_gpu,
             device=options.device,
         )
+
+
+def _incomplete(error: ImportError) -> str:
+    """Say that files are missing: Qt's, a package's, or a library of the system."""
+    cause = tr("Duotail is not installed completely: {reason}.").format(reason=error)
+    return f"{cause}\n{tr('Install it again; conversations and settings stay.')}\n"
 
 
 class _Version(argparse._VersionAction):  # noqa: SLF001 - for its help

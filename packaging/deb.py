@@ -81,6 +81,7 @@ def build(folder: Path, file: Path) -> None:
 
 def _files(folder: Path, tree: Path) -> None:
     shutil.copytree(folder, tree / _HERE, symlinks=True)
+    shutil.rmtree(tree / _HERE / "share", ignore_errors=True)
     started = (tree / _HERE / "duotail", tree / _HERE / "bin/python3")
     for path in (tree / _HERE).rglob("*"):
         if path.is_file() and not path.is_symlink() and path not in started:

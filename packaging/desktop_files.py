@@ -42,7 +42,12 @@ def write(share: Path) -> None:
             (folder / f"{name}.gz").write_bytes(gzip.compress(told, 9, mtime=0))
         else:
             (folder / name.replace("-mime", "")).write_bytes(told)
-    drawn = (ROOT / "app/theme/icons/duotail.svg").read_text("utf-8")
     icon = share / "icons/hicolor/scalable/apps/duotail.svg"
     icon.parent.mkdir(parents=True, exist_ok=True)
-    icon.write_text(drawn.replace("currentColor", _COLOUR), "utf-8")
+    icon.write_text(drawing(), "utf-8")
+
+
+def drawing() -> str:
+    """The icon as SVG, in its colour."""
+    drawn = (ROOT / "app/theme/icons/duotail.svg").read_text("utf-8")
+    return drawn.replace("currentColor", _COLOUR)

@@ -3,9 +3,9 @@
     .venv/bin/python packaging/portable.py [--wheel FILE] [--to FOLDER]
 
 It holds the Python that runs this and the newest wheel in `dist/` for this machine with what it
-asks for (packaging/constraints.txt), trimmed (packaging/trimmed.py) to 250 MB at most besides
-models. Beside it go a tar and a list of sizes by part. It needs the C library of this system or a
-newer one, and what Qt needs of every desktop (packaging/qt_libraries.py).
+asks for (packaging/duotail.lock), trimmed (packaging/trimmed.py) to 250 MB at most besides models.
+Beside it go a tar and a list of sizes by part. It needs the C library of this system or a newer
+one, and what Qt needs of every desktop (packaging/qt_libraries.py).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sysconfig
 import tarfile
 from pathlib import Path
 
+import desktop_files
 import trimmed
 
 ROOT = Path(__file__).parents[1]
@@ -53,6 +54,7 @@ def build(wheel: Path, folder: Path) -> dict[str, int]:
     starter.chmod(0o755)
     for name in ("LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, folder)
+    desktop_files.write(folder / "share")
     trimmed.compile_what_is_imported(folder)
     trimmed.zip_library(packages.parent)
     parts = trimmed.sizes(folder, packages)
@@ -87,18 +89,19 @@ def _python(folder: Path) -> Path:
 
 
 def _installed(wheel: Path, packages: Path) -> None:
-    constraints = ROOT / "packaging" / "constraints.txt"
+    lock = ROOT / "packaging" / "duotail.lock"
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-compile", "--target", str(packages), "-c", str(constraints), str(wheel)]
-    told = subprocess.run(command, capture_output=True, text=True)
-    if told.returncode:
-        raise Problem(f"pip failed:\n{told.stderr}")
+    command += ["--no-compile", "--no-deps", "--target", str(packages)]
+    for wanted in (["--require-hashes", "-r", str(lock)], [str(wheel)]):
+        told = subprocess.run([*command, *wanted], capture_output=True, text=True)
+        if told.returncode:
+            raise Problem(f"pip failed:\n{told.stderr}")
 
 
 def pack(folder: Path) -> Path:
     """Write the folder into a tar beside it."""
     file = folder.with_name(f"{folder.name}.tar.xz")
-    with tarfile.open(file, "w:xz", preset=6) as tar:
+    with tarfile.open(file, "w:xz", preset=3) as tar:
         tar.add(folder, folder.name)
     return file
 

@@ -26,7 +26,7 @@ _NOT_OF_PACKAGES = (
     *("bin", "**/tests", "**/test", "**/include", "**/cmake", "**/*.dist-info/sboms"),
     *("**/*.pyi", "**/*.a", "**/*.c", "**/*.pyx", "**/*.pxd"),
     "hf_xet*",  # engine.hub.remote switches it off: what it fetches cannot be resumed
-    *("tqdm/completion.sh", "gguf/scripts", "mcp/cli", "pydantic/mypy.py"),
+    *("tqdm/completion.sh", "gguf/scripts", "mcp/cli", "pydantic/mypy.py", "pydantic/v1"),
     *("numpy/f2py", "numpy/distutils", "numpy/_core/_simd*", "numpy/_core/*_tests*"),
     *(f"*.dist-info/{name}" for name in ("RECORD", "INSTALLER", "REQUESTED", "WHEEL")),
     "*.dist-info/top_level*",
@@ -58,6 +58,7 @@ for module in list(sys.modules.values()):
     if (file := getattr(module, "__file__", None) or "").endswith(".py"):
         print(file)
 """
+_WITH_SOURCES = ("app", "engine", "resources", "PySide6", "shiboken6")
 MODELS = "models that draft"
 """The name of their part; a limit on size does not count them."""
 
@@ -132,7 +133,8 @@ def _remove(path: Path) -> None:
 def compile_what_is_imported(folder: Path) -> int:
     """Compile ahead the modules of Duotail, and those in `folder` they import; return their number.
 
-    Files of compiled modules name no time, as some ways of installing set one of their own.
+    Files of compiled modules name no time, as some ways of installing set one of their own. Those
+    of other packages stand in the place of their sources; ours have them, for reports of errors.
     """
     folder = folder.resolve()
     command = [str(folder / "bin/python3"), "-I", "-B", "-c", _EVERYTHING]
@@ -141,8 +143,18 @@ def compile_what_is_imported(folder: Path) -> int:
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
     for source in sources:
         name = str(source.relative_to(folder))
-        py_compile.compile(str(source), dfile=name, doraise=True, invalidation_mode=mode)
+        instead = source.with_suffix(".pyc") if _of_others(source) else None
+        cfile = None if instead is None else str(instead)
+        py_compile.compile(str(source), cfile, name, doraise=True, invalidation_mode=mode)
+        if instead:
+            source.unlink()
     return len(sources)
+
+
+def _of_others(source: Path) -> bool:
+    """Tell whether a module is a package's; Qt's and Python's own stay as they are."""
+    _, inside, rest = str(source).partition("/site-packages/")
+    return bool(inside) and rest.split("/")[0] not in _WITH_SOURCES
 
 
 def zip_library(library: Path) -> None:

@@ -49,7 +49,7 @@ def load(path: Path) -> Loaded:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return Loaded(replace(DEFAULTS, first_start=True))
+        return Loaded()
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         return Loaded(trouble=_set_aside(path, str(error)))
     return _from_table(migrated(table))

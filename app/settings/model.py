@@ -30,7 +30,7 @@ from app.settings.presets import (
 from app.settings.profiles import ModelProfile, ProfiledModel, Profiles
 from app.settings.prompts import BUILT_IN_PROMPTS, Prompts, SavedPrompt
 from app.theme.theme import ThemeChoice
-from engine.hub.remote.addresses import USUAL_ENDPOINT
+from engine.hub.remote.addresses import RELEASES, USUAL_ENDPOINT
 from engine.language import LANGUAGES, PSEUDO, later
 from engine.request import SamplingParams
 
@@ -108,6 +108,34 @@ class Settings:
             SettingsSection.GENERAL,
             later("Open the last conversation at start"),
             later("Otherwise Duotail starts with a new chat."),
+        ),
+    )
+    look_for_updates: bool = field(
+        default=False,
+        metadata=_row(
+            Switch(),
+            SettingsSection.GENERAL,
+            later("Look for new versions"),
+            later(
+                "Once a day, the list of versions is asked for, and nothing else is sent. Nothing "
+                "is downloaded without a click, and nothing is installed."
+            ),
+        ),
+    )
+    updates_address: str = field(
+        default="",
+        metadata=_row(
+            Word(
+                usable_endpoint,
+                300,
+                RELEASES,
+                later(
+                    "Enter an address that begins with https://, without a user name or password."
+                ),
+            ),
+            SettingsSection.GENERAL,
+            later("List of versions"),
+            later("Address of the list, where somebody else gave you this Duotail."),
         ),
     )
     theme: ThemeChoice = field(
@@ -357,6 +385,8 @@ class Settings:
             later("The PEM file of the certificate's private key."),
         ),
     )
+    updates_looked: int = field(default=0, metadata=_kept(Whole(0, _MOST)))
+    """Seconds since 1970 when new versions were last looked for unasked."""
     first_start: bool = field(default=False, metadata=_kept(Switch()))
     """True from the very first start until the page that greets it was left."""
     model: str = field(default="", metadata=_kept(Word(longest=4096), key="last_model"))

@@ -24,6 +24,8 @@ class SettingsStore(QObject):
     def __init__(self, path: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.path = path
+        self.is_new = not path.exists()
+        """True where nothing was ever saved: the first start."""
         loaded = load(path)
         self.value, self.trouble, self._rest = loaded.settings, loaded.trouble, loaded.rest
         self.at_start = self.value

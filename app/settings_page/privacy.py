@@ -257,7 +257,7 @@ def _promise(parent: QWidget) -> QFrame:
             "Everything you write stays on this computer, and answers are computed here, unless "
             "you choose a model on a server that you have added: then the conversation is sent "
             "there, and the badge above it names the server. Duotail sends no statistics or "
-            "crash reports and does not check for updates."
+            "crash reports, and looks for new versions only when you ask or allow it (General)."
         ),
         card,
     )

@@ -87,6 +87,7 @@ class WindowActions(QObject):
             _Row(tr("Settings"), "Ctrl+,", window.settings_asked.emit),
             _Row(tr("All commands"), "Ctrl+Shift+P", self.show_palette),
             _Row(tr("Keyboard shortcuts"), "F1", self.show_shortcuts),
+            _Row(tr("Check for a new version"), "", window.update_asked.emit),
             _Row(tr("About Duotail"), "", self.show_about),
             _Row(tr("Close Duotail"), "Ctrl+Q", window.close),
         ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QWidget
 
@@ -17,6 +20,9 @@ from app.theme.theme import Theme
 from app.tools.access import ToolAccess
 from engine.errors import UserFixable
 from engine.language import tr
+
+if TYPE_CHECKING:
+    from app.shell.updates import Updates
 
 
 class Housekeeping(QObject):
@@ -46,6 +52,17 @@ class Housekeeping(QObject):
         self.restart: bool | None = None
         """Start again when the window is closed: None: not, False: as usual, True: in safe mode."""
 
+    @cached_property
+    def updates(self) -> Updates:
+        """The search for newer versions, which most runs never make."""
+        from app.shell.updates import Updates
+
+        return Updates(self._settings, self._window)
+
+    def look_for_update(self) -> None:
+        """Ask for a newer version."""
+        self.updates.ask()
+
     def show_settings(self, section: SettingsSection = SettingsSection.GENERAL) -> None:
         """Open the settings at a section."""
         from app.settings_page.dialog import SettingsDialog
@@ -61,6 +78,8 @@ class Housekeeping(QObject):
         page.take(place, panel, panel.rows, behind="serve")
         tools = ToolsPanel(self._tools.toolbox, page)
         page.take(SettingsSection.TOOLS, tools, tools.rows)
+        checked = self.updates.row(page)
+        page.take(SettingsSection.GENERAL, checked, [checked], behind="reopen_last")
         page.show_section(section)
         dialog.page.restart_asked.connect(self.start_anew)
         dialog.page.privacy.delete_conversations_asked.connect(self._delete_conversations)

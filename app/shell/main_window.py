@@ -83,6 +83,8 @@ class MainWindow(QMainWindow):
     """The one window."""
 
     settings_asked = Signal()
+    update_asked = Signal()
+    """A newer version is to be looked for."""
 
     def __init__(self, services: Services) -> None:
         super().__init__()

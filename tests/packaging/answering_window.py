@@ -3,7 +3,7 @@
     PYTHON answering_window.py DATA MODEL QUESTION
 
 It is run by the Python of an installed Duotail. The last line of its output is what had come of the
-answer, as JSON: small models find no end at times.
+answer, as JSON: small models find no end at times. A load that fails ends it at once, with its words.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from app.application import Assembly, run
 from app.data_folder.paths import find_paths
 from app.engine_link.status import Phase
 from app.history import StoredMessage
-from engine.events import TextDelta
+from engine.events import Failed, TextDelta
 
 
 def ask(assembly: Assembly, question: str) -> None:
@@ -41,6 +41,11 @@ def ask(assembly: Assembly, question: str) -> None:
         sys.stdout.flush()
         assembly.window.close()
 
+    def failed(event: Failed) -> None:
+        sys.stderr.write(f"{event.cause} {event.remedy} {event.details}\n")
+        assembly.window.close()
+
+    assembly.bridge.subscribe(Failed, failed)
     assembly.bridge.subscribe(TextDelta, wrote)
     session.answer_finished.connect(finished)
     timer.timeout.connect(look)

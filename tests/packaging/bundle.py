@@ -54,6 +54,7 @@ def answer(folder: Path, model: Path, home: Path) -> dict[str, str]:
         timeout=300,
     )
     assert told.returncode == 0, told.stderr
+    assert told.stdout, f"the window did not answer: {told.stderr}"
     found: dict[str, str] = json.loads(told.stdout.splitlines()[-1])
     assert found["platform"] == "xcb"
     return found

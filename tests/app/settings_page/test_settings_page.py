@@ -90,7 +90,8 @@ def test_searching_finds_rows_of_every_section(dialog: SettingsDialog, qtbot: Qt
     assert not any(row.isVisible() for row in dialog.page.privacy.rows)
     qtbot.keyClick(dialog, Qt.Key.Key_Escape)
     assert dialog.isVisible()
-    assert shown(dialog) == {"language", "reopen_last"}
+    general = {"language", "reopen_last", "look_for_updates", "updates_address"}
+    assert shown(dialog) == general
     qtbot.keyClick(dialog, Qt.Key.Key_Escape)
     assert not dialog.isVisible()
 

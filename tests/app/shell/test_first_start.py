@@ -30,7 +30,7 @@ def first_desk(
 
     def make(script: Script | None = None) -> Desk:
         desk = open_desk(script)
-        assert desk.assembly.settings.value.first_start
+        desk.assembly.settings.change(first_start=True)
         desk.assembly.welcome()
         return desk
 
@@ -115,9 +115,11 @@ def test_another_language_asks_for_a_new_start_and_the_page_comes_with_it(
 
 def test_who_used_an_older_version_is_not_greeted(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
-    assert SettingsStore(file).value.first_start
+    assert SettingsStore(file).is_new
     file.write_text('version = 5\ntheme = "dark"\n')
-    assert not SettingsStore(file).value.first_start
+    again = SettingsStore(file)
+    assert not again.is_new
+    assert not again.value.first_start
 
 
 def test_a_new_start_runs_what_was_started(monkeypatch: pytest.MonkeyPatch) -> None:
