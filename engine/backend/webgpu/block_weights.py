@@ -12,7 +12,7 @@ from engine.model.config import Delta, Experts, ModelConfig
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionWeights:
+class GpuAttention:
     """Weights of attention; `given`: queries, keys and values side by side.
 
     Attributes:
@@ -26,7 +26,7 @@ class AttentionWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaWeights:
+class GpuDelta:
     """Weights of a gated delta layer; `given`: channels, beta, alpha and gates side by side.
 
     Attributes:
@@ -42,7 +42,7 @@ class DeltaWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class FeedForward:
+class GpuFeedForward:
     """Weights of a gated feed-forward, or of all experts one below the other."""
 
     gate_up: Linear
@@ -50,7 +50,7 @@ class FeedForward:
 
 
 @dataclass(frozen=True, slots=True)
-class Mixture:
+class GpuMixture:
     """Weights of a mixture of experts.
 
     Attributes:
@@ -60,18 +60,18 @@ class Mixture:
 
     config: Experts
     router: Linear
-    experts: FeedForward
-    shared: FeedForward | None
+    experts: GpuFeedForward
+    shared: GpuFeedForward | None
 
 
-class BlockWeights:
+class GpuBlock:
     """Weights of a block."""
 
     def __init__(self, config: ModelConfig, loader: GpuLoader, index: int) -> None:
         self._config, self._loader, self._prefix = config, loader, f"model.layers.{index}."
         own = self.config = config.blocks[index]
         self.mixer = self._attention() if own.delta is None else self._delta(own.delta)
-        self.feed_forward: FeedForward | Mixture
+        self.feed_forward: GpuFeedForward | GpuMixture
         if own.experts is None:
             self.feed_forward = self._dense("mlp.", bias=config.mlp_bias)
         else:
@@ -95,22 +95,22 @@ class BlockWeights:
         biases = self._loader.vector(*(f"{name}.bias" for name in names)) if bias else None
         return Linear(self._loader.side_by_side([f"{name}.weight" for name in names]), biases)
 
-    def _attention(self) -> AttentionWeights:
+    def _attention(self) -> GpuAttention:
         config, part = self._config, "self_attn."
-        return AttentionWeights(
+        return GpuAttention(
             self._linear([f"{part}{name}_proj" for name in "qkv"], bias=config.qkv_bias),
             self._linear([f"{part}o_proj"], bias=config.attention_out_bias),
             self._norm(f"{part}q_norm", f"{part}k_norm") if config.qk_norm else None,
             self._loader.vector(f"{self._prefix}{part}sinks") if config.sinks else None,
         )
 
-    def _delta(self, delta: Delta) -> DeltaWeights:
+    def _delta(self, delta: Delta) -> GpuDelta:
         """Load a gated delta layer; what decides about its memory is never quantised here."""
         loader, part = self._loader, f"{self._prefix}linear_attn."
         gates = loader.unquantised([f"{part}in_proj_{name}.weight" for name in "ba"])
         qkv, z = (loader.side_by_side([f"{part}in_proj_{name}.weight"]) for name in ("qkv", "z"))
         vectors = (f"{part}{name}" for name in ("conv1d.weight", "rate", "dt_bias"))
-        return DeltaWeights(
+        return GpuDelta(
             delta,
             Linear([*qkv, *gates, *z], None),
             self._linear(["linear_attn.out_proj"]),
@@ -118,13 +118,13 @@ class BlockWeights:
             self._norm("linear_attn.norm"),
         )
 
-    def _dense(self, part: str, *, bias: bool = False) -> FeedForward:
-        return FeedForward(
+    def _dense(self, part: str, *, bias: bool = False) -> GpuFeedForward:
+        return GpuFeedForward(
             self._linear([f"{part}gate_proj", f"{part}up_proj"], bias=bias),
             self._linear([f"{part}down_proj"], bias=bias),
         )
 
-    def _mixture(self, experts: Experts) -> Mixture:
+    def _mixture(self, experts: Experts) -> GpuMixture:
         loader, part = self._loader, f"{self._prefix}mlp."
 
         def of_all(*names: str) -> Linear:
@@ -137,9 +137,9 @@ class BlockWeights:
         if experts.shared:
             routers.append(f"{part}shared_expert_gate.weight")
         bias = loader.vector(f"{part}router.bias") if experts.bias else None
-        return Mixture(
+        return GpuMixture(
             experts,
             Linear(loader.unquantised(routers), bias),
-            FeedForward(of_all("gate", "up"), of_all("down")),
+            GpuFeedForward(of_all("gate", "up"), of_all("down")),
             self._dense("mlp.shared_expert.") if experts.shared else None,
         )

@@ -13,11 +13,11 @@ from itertools import chain
 
 from engine.backend.ledger import Account
 from engine.backend.webgpu.block_weights import (
-    AttentionWeights,
-    BlockWeights,
-    DeltaWeights,
-    FeedForward,
-    Mixture,
+    GpuAttention,
+    GpuBlock,
+    GpuDelta,
+    GpuFeedForward,
+    GpuMixture,
 )
 from engine.backend.webgpu.fusion import GpuFuser
 from engine.backend.webgpu.gpu import Buffer, Gpu
@@ -88,7 +88,7 @@ class GpuNetwork:
     ) -> None:
         self._config, self._gpu = config, gpu
         self._stages = Stages(gpu, account, config)
-        self._blocks = [BlockWeights(config, loader, index) for index in blocks]
+        self._blocks = [GpuBlock(config, loader, index) for index in blocks]
         self.fuser: GpuFuser | None = None
         if config.fusion is not None:
             self.fuser = GpuFuser(config, config.fusion, loader, self._stages)
@@ -231,7 +231,7 @@ class GpuNetwork:
         kept, states = iter(zip(cache.keys, cache.values, strict=True)), iter(cache.states)
         found = []
         for block in self._blocks:
-            if isinstance(block.mixer, DeltaWeights):
+            if isinstance(block.mixer, GpuDelta):
                 found.append(self._by_state(room, block.mixer, next(states)))
             else:
                 found.append(self._attention(room, block.config, block.mixer, *next(kept)))
@@ -240,14 +240,14 @@ class GpuNetwork:
     def taking_in(self, mixers: Sequence[Sequence[Dispatch]]) -> list[Dispatch]:
         """Return those of all mixers' dispatches that change states."""
         pairs = zip(self._blocks, mixers, strict=True)
-        both = (own[:2] for block, own in pairs if isinstance(block.mixer, DeltaWeights))
+        both = (own[:2] for block, own in pairs if isinstance(block.mixer, GpuDelta))
         return list(chain.from_iterable(both))
 
     def _attention(
         self,
         room: GpuRoom,
         own: BlockConfig,
-        weights: AttentionWeights,
+        weights: GpuAttention,
         keys: Buffer,
         values: Buffer,
     ) -> list[Dispatch]:
@@ -288,7 +288,7 @@ class GpuNetwork:
         group = combine.group(*bound, *room.activations, room["qkv"])
         return [placed, looked, Dispatch(combine, group, lambda extent: (extent.rows, 1, 1))]
 
-    def _by_state(self, room: GpuRoom, weights: DeltaWeights, layer: LayerState) -> list[Dispatch]:
+    def _by_state(self, room: GpuRoom, weights: GpuDelta, layer: LayerState) -> list[Dispatch]:
         """Make rows ready, walk over the state with them, and leave what they have seen of it."""
         stages, gpu, delta = self._stages, self._gpu, weights.delta
         heads, keys, kept = delta.value_heads, delta.key_heads, kept_numbers(delta)
@@ -316,22 +316,22 @@ class GpuNetwork:
         group = leave.group(shape, *bound, *room.activations)
         return [ready, walked, Dispatch(leave, group, lambda extent: (extent.rows, 1, 1))]
 
-    def _feed_forward(self, room: GpuRoom, block: BlockWeights) -> Iterator[Dispatch]:
+    def _feed_forward(self, room: GpuRoom, block: GpuBlock) -> Iterator[Dispatch]:
         """Yield the dispatches from normed rows to what is added to the hidden states."""
         weights = block.feed_forward
-        if isinstance(weights, Mixture):
+        if isinstance(weights, GpuMixture):
             yield from self._mixture(room, weights)
             return
         yield from self._stages.products(room, weights.gate_up, room["gates"])
         yield from self._gated_down(room, weights, room["gates"], self._config.intermediate_size)
 
     def _gated_down(
-        self, room: GpuRoom, weights: FeedForward, gates: Buffer, size: int
+        self, room: GpuRoom, weights: GpuFeedForward, gates: Buffer, size: int
     ) -> Iterator[Dispatch]:
         yield self._activated(room, gates, size)
         yield from self._stages.products(room, weights.down, room["added"])
 
-    def _mixture(self, room: GpuRoom, weights: Mixture) -> Iterator[Dispatch]:
+    def _mixture(self, room: GpuRoom, weights: GpuMixture) -> Iterator[Dispatch]:
         stages, experts, shared = self._stages, weights.config, weights.shared
         used, hidden, places = experts.used, self._config.hidden_size, room.rows * experts.used
         tiles, logits = most_tiles(experts, room.rows), experts.count + experts.shared
