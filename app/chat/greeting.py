@@ -119,6 +119,10 @@ class Greeting(QWidget):
             self._column.insertWidget(self._column.count() - 1, page)  # below the offer
         self.set_status(self._status)
 
+    def keep_clear(self, covered: int) -> None:
+        """Leave so many pixels at the top to what lies over it."""
+        self.setContentsMargins(0, covered, 0, 0)
+
     def _show_examples(self, columns: int) -> None:
         if self._columns != columns:
             self._columns = columns
