@@ -55,7 +55,7 @@ fuzz: ## Fuzz what takes files and texts of strangers: eight hours; ARGS="gguf -
 	$(BOOTSTRAP) --dev
 	@$(BIN)/python tests/fuzz/fuzz.py $(or $(ARGS),all)
 
-release: ## Build and check wheels, source, portable folder and Debian package into dist
+release: ## Build and check all that a release consists of into dist: wheels, packages, sums, notes
 	$(BOOTSTRAP) --dev
 	@$(BIN)/python packaging/release.py
 

@@ -82,7 +82,8 @@ def _run(arguments: list[str]) -> int:
 def _incomplete(error: ImportError) -> str:
     """Say that files are missing: Qt's, a package's, or a library of the system."""
     cause = tr("Duotail is not installed completely: {reason}.").format(reason=error)
-    return f"{cause}\n{tr('Install it again; conversations and settings stay.')}\n"
+    remedy = tr("Install it again; conversations and settings stay.")
+    return f"{cause}\n{remedy}\n"
 
 
 class _Version(argparse._VersionAction):  # noqa: SLF001 - for its help

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tomli_w import dumps
-
 from engine.errors import UserFixable
 from engine.language import tr
 
@@ -58,6 +56,8 @@ def read_pointer(path: Path) -> Pointer:
 
 def write_pointer(path: Path, pointer: Pointer) -> None:
     """Write it in one go. Raises OSError."""
+    from tomli_w import dumps
+
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     part.write_text("# Where Duotail's data are.\n" + dumps(asdict(pointer)), encoding="utf-8")

@@ -81,7 +81,7 @@ class Updates(QObject):
 
 
 class UpdateDialog(QDialog):
-    """What a newer version brings, and its file, downloaded on a click and never run.
+    """The changes of a newer version, and its file, downloaded on a click and never run.
 
     Args:
         release: the version.

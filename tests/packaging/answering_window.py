@@ -3,7 +3,7 @@
     PYTHON answering_window.py DATA MODEL QUESTION
 
 It is run by the Python of an installed Duotail. The last line of its output is what had come of the
-answer, as JSON: small models find no end at times. A load that fails ends it at once, with its words.
+answer, as JSON: small models find no end at times. A load that fails ends it, with its words.
 """
 
 from __future__ import annotations

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import plistlib
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import bundle
@@ -15,7 +17,9 @@ import pytest
 import release
 
 import app.launch
+from engine.updates import fetch, newer
 from tests.folder_models import FOLDER_TARGET as SMALL
+from tests.releases import serving
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = "usr/lib/duotail"
@@ -27,6 +31,46 @@ def test_the_changelogs_top_becomes_the_notes() -> None:
     )
     assert told == "### Added\n\n- new\n"
     assert release.notes((ROOT / "CHANGELOG.md").read_text("utf-8")).count("\n## [") == 0
+
+
+def test_the_window_understands_the_list_of_versions(tmp_path: Path) -> None:
+    """It is the newest one of its own list, and sees another as newer, with sum and address."""
+    file = tmp_path / "duotail-2.0-x86_64.AppImage"
+    file.write_bytes(b"new")
+    with serving() as server:
+        told = release.listed([file], "2.0", "# Changelog\n\n## [Unreleased]\n\n- new\n")
+        server.pages = {"/list.json": told.encode(), f"/{file.name}": b"new"}
+        assert newer(server.address, "2.0") is None
+        found = newer(server.address, "1.0")
+        assert found is not None
+        assert found.changes.startswith("## [2.0] - ")
+        image = found.file(".AppImage")
+        assert image is not None
+        got = fetch(image, tmp_path / "got", lambda _bytes: None, lambda: False)
+    assert got.read_bytes() == b"new"
+
+
+@pytest.mark.skipif(shutil.which("flatpak-builder") is None, reason="needs flatpak-builder")
+def test_the_manifest_for_flatpak_is_valid(tmp_path: Path) -> None:
+    archive = tmp_path / "duotail-2.0-linux-x86_64.tar.xz"
+    archive.write_bytes(b"packed")
+    manifest = release.flatpak(archive, tmp_path, "2.0")
+    command = ["flatpak-builder", "--show-manifest", str(manifest)]
+    told = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert archive.name in told.stdout
+    assert "@" not in told.stdout
+
+
+def test_the_bundle_for_macs_is_told_of_its_files(tmp_path: Path) -> None:
+    sys.path.insert(0, str(ROOT / "packaging" / "macos"))
+    import app_bundle
+
+    resources = app_bundle.skeleton(tmp_path / "Duotail.app", "2.0")
+    assert (resources / "LICENSE").is_file()
+    told = plistlib.loads((tmp_path / "Duotail.app/Contents/Info.plist").read_bytes())
+    assert told["CFBundleDocumentTypes"][0]["CFBundleTypeExtensions"] == ["gguf"]
+    assert os.access(tmp_path / "Duotail.app/Contents/MacOS" / told["CFBundleExecutable"], os.X_OK)
 
 
 def test_sums_are_those_of_the_system(tmp_path: Path) -> None:
