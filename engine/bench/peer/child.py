@@ -199,3 +199,6 @@ def _commit() -> str:
 
 def _words(line: str) -> str:
     return " ".join(line.partition(":")[2].split())
+
+
+PEER = Peer

@@ -12,7 +12,7 @@ import xllamacpp as llama
 Result = dict[str, object]
 
 
-class Peer:
+class DraftingPeer:
     """One target with its draft."""
 
     def __init__(self, _requests: BinaryIO) -> None:
@@ -55,3 +55,6 @@ class Peer:
             "drafted": timings.get("draft_n", 0),
             "accepted": timings.get("draft_n_accepted", 0),
         }
+
+
+PEER = DraftingPeer

@@ -1,6 +1,6 @@
 """The peer's own process: an object that knows llama.cpp, behind JSON lines on stdin and stdout.
 
-    python serve.py FILE.py        # its class Peer, made with stdin
+    python serve.py FILE.py        # its PEER, made with stdin
 
 Runs by path under whichever Python has the peer's packages, so neither file imports Duotail. It
 says {} when it is ready. Each request is {"do": name, ...} and gets one line back: a result, or
@@ -30,7 +30,7 @@ def main() -> None:
     # What libraries print goes to stderr; the protocol has stdout for itself.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    peer = runpy.run_path(sys.argv[1])["Peer"](requests)
+    peer = runpy.run_path(sys.argv[1])["PEER"](requests)
     answers.write("{}\n")
     answers.flush()
     while line := requests.readline():
