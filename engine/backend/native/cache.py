@@ -54,7 +54,7 @@ class NativeCache:
         if not self.handle:
             entry.release()
             raise MemoryError("no memory for keys and values")
-        weakref.finalize(self, library().dt_cache_free, self.handle)
+        weakref.finalize(self, library().dt_cache_free, self.handle).atexit = False
 
     @property
     def nbytes(self) -> int:
