@@ -19,7 +19,7 @@ from app.engine_link.background import in_background
 from app.engine_link.bridge import EngineBridge
 from app.engine_link.status import EngineStatus
 from app.history import ChatSetup, StoredMessage
-from app.notices import report, report_failure, tell
+from app.notices import Notice, report, report_failure, tell, withdraw
 from app.session.attachments import (
     Attachment,
     as_block,
@@ -78,6 +78,8 @@ class Outgoing(QObject):
         self.attachments: list[Attachment] = []
         self._reading: dict[ReadingFile, int | None] = {}
         """Documents that are being read, and the conversations that they are for."""
+        self._told: list[tuple[Attachment, Notice]] = []
+        """Notices on files; they leave with them."""
         self._pastes = 0
         self._fill_is_current = False
         self._ahead = 0
@@ -186,7 +188,7 @@ class Outgoing(QObject):
 
     def _attach(self, key: int | None, attachment: Attachment) -> None:
         if attachment.notice:
-            tell(attachment.notice)
+            self._told.append((attachment, tell(attachment.notice)))
         if key != self._key:  # the user went on to another conversation meanwhile
             held = self._drafts.get(key)
             self._drafts.put(key, Draft(held.text, (*held.attachments, attachment)))
@@ -231,6 +233,9 @@ class Outgoing(QObject):
 
     def _show(self, attachments: list[Attachment]) -> None:
         self.attachments = attachments
+        for told in [each for each in self._told if each[0] not in attachments]:
+            self._told.remove(told)
+            withdraw(told[1])
         reading = [file for file, key in self._reading.items() if key == self._key]
         self._composer.chips.show_files([*attachments, *reading])
         self._composer.refresh()
