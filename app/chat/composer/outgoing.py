@@ -76,10 +76,12 @@ class Outgoing(QObject):
         choices.parts_asked.connect(self._take_parts)
         self._key: int | None = None
         self.attachments: list[Attachment] = []
+        self._told: dict[Attachment, Notice] = {}
+        """Notices on files of this draft."""
+        self._untold: list[Attachment] = []
+        """Files of other drafts on which there is something to say."""
         self._reading: dict[ReadingFile, int | None] = {}
         """Documents that are being read, and the conversations that they are for."""
-        self._told: list[tuple[Attachment, Notice]] = []
-        """Notices on files; they leave with them."""
         self._pastes = 0
         self._fill_is_current = False
         self._ahead = 0
@@ -188,7 +190,7 @@ class Outgoing(QObject):
 
     def _attach(self, key: int | None, attachment: Attachment) -> None:
         if attachment.notice:
-            self._told.append((attachment, tell(attachment.notice)))
+            self._untold.append(attachment)
         if key != self._key:  # the user went on to another conversation meanwhile
             held = self._drafts.get(key)
             self._drafts.put(key, Draft(held.text, (*held.attachments, attachment)))
@@ -233,14 +235,20 @@ class Outgoing(QObject):
 
     def _show(self, attachments: list[Attachment]) -> None:
         self.attachments = attachments
-        for told in [each for each in self._told if each[0] not in attachments]:
-            self._told.remove(told)
-            withdraw(told[1])
+        self._tell_of_files()
         reading = [file for file, key in self._reading.items() if key == self._key]
         self._composer.chips.show_files([*attachments, *reading])
         self._composer.refresh()
         self._count_files()
         self._typed()
+
+    def _tell_of_files(self) -> None:
+        """Say what is to be known of the files, as long as they are on show."""
+        for gone in [each for each in self._told if each not in self.attachments]:
+            withdraw(self._told.pop(gone))
+        for each in [each for each in self._untold if each in self.attachments]:
+            self._untold.remove(each)
+            self._told[each] = tell(each.notice)
 
     # -- drafts ----------------------------------------------------------------------------
 
