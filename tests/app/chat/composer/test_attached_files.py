@@ -160,6 +160,7 @@ def test_the_encoding_of_an_attached_file_can_be_changed(desk: Desk, tmp_path: P
     cyrillic.trigger()
     desk.bot.waitUntil(lambda: desk.chat.outgoing.attachments[0].encoding == "cp1251")
     assert desk.chat.outgoing.attachments[0].text == "Grüße".encode("cp1252").decode("cp1251")
+    assert not any("alt.txt" in text for text in desk.banners.texts)  # it named the other one
     assert [each.name for each in desk.chat.outgoing.attachments] == ["alt.txt", "new.txt"]
 
 
@@ -198,11 +199,16 @@ def test_a_file_belongs_to_the_conversation_it_was_given_in(
     desk.session.open(None)
     assert desk.chat.composer.chips.chips == []
     gate.set()
-    desk.bot.waitUntil(lambda: len(desk.banners.texts) == 2)
-    assert set(desk.banners.texts) == {"Only the beginning was read.", "“bad.pdf” is damaged."}
+    desk.bot.waitUntil(lambda: not desk.chat.outgoing._reading)
+    assert desk.banners.texts == ["“bad.pdf” is damaged."]
     assert desk.chat.outgoing.attachments == []
     desk.session.open(first)
     assert [each.name for each in desk.chat.outgoing.attachments] == ["good.pdf"]
+    assert "Only the beginning was read." in desk.banners.texts
+    desk.session.open(None)
+    assert desk.banners.texts == ["“bad.pdf” is damaged."]
+    desk.session.open(first)
+    assert desk.banners.texts == ["“bad.pdf” is damaged."]  # it was said once
     assert desk.chat.composer.field.toPlainText() == "half written"
     gate.clear()
     desk.chat.outgoing.attach([tmp_path / "late.pdf"])
