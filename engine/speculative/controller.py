@@ -18,7 +18,7 @@ from engine.language import tr
 from engine.model.text.kinds_of_text import TextKind
 from engine.speculative.costs import Costs, Learnt, Mean, MeanByKind, Seconds
 from engine.speculative.reading import Reading
-from engine.speculative.strategies import DraftingStrategy, Switch
+from engine.speculative.strategies import DraftingStrategy, OffSwitch
 
 _LEAST_TRUST, _MOST_TRUST = 0.1, 3.0
 _FORGET = 0.985
@@ -85,7 +85,7 @@ class Controller:
         verify: Costs,
         draft: Costs,
         acceptance: float,
-        switch: Switch,
+        switch: OffSwitch,
         reads: float,
         *,
         forced: bool,

@@ -1,7 +1,7 @@
 """The controller of the parallel loop: both lanes' costs and gains, from what was measured.
 
 `engine.speculative.pacing` decides; this module keeps what it decides by, with forgetting. Whether
-both lanes work at once, in turns, or the target alone is `strategies.Switch`'s to say.
+both lanes work at once, in turns, or the target alone is `strategies.OffSwitch`'s to say.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engine.speculative.controller import Controller, best_part, promised
 from engine.speculative.costs import Costs, Mean
 from engine.speculative.draft_tree import DraftPace
 from engine.speculative.draft_worker import Outlook
-from engine.speculative.strategies import DraftingStrategy, Switch
+from engine.speculative.strategies import DraftingStrategy, OffSwitch
 
 _GOES_WELL = 1.2
 """A draft that has read the end only, and brings so many plain speeds, need not read the rest."""
@@ -54,7 +54,7 @@ class ParallelController(Controller):
             Costs(BUCKETS, verify, seconds=known),
             Costs(widths, steps, seconds=known),
             expected.acceptance if expected else USUAL_ACCEPTANCE,
-            Switch(ways, forced=forced or ahead, worth=_EARNS),
+            OffSwitch(ways, forced=forced or ahead, worth=_EARNS),
             steps[-1] / widths[-1] if known else 0.0,  # nothing known: then it reads all
             forced=forced or ahead,
         )

@@ -1,7 +1,7 @@
 """The controller of the serial loop: how much to draft next, from what was measured.
 
 Drafting goes a level deeper where that promises more than its time is worth. Whether to draft at
-all is `strategies.Switch`'s to say.
+all is `strategies.OffSwitch`'s to say.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from engine.backend.tree import TokenTree
 from engine.plan.plan import BUCKETS, USUAL, WIDTHS, Expectation
 from engine.speculative.controller import Controller, best_part, promised
 from engine.speculative.costs import Costs, DraftCosts, Mean, MeanByKind, VerifyCosts
-from engine.speculative.strategies import DraftingStrategy, Switch
+from engine.speculative.strategies import DraftingStrategy, OffSwitch
 from engine.speculative.widths import Widths
 
 MAX_DEPTH = 10
@@ -47,7 +47,7 @@ class SerialController(Controller):
             VerifyCosts(BUCKETS, expected.verify),
             DraftCosts(widths, expected.levels),
             expected.acceptance,
-            Switch([DraftingStrategy.SERIAL], forced=forced, expected=_best_round(expected)),
+            OffSwitch([DraftingStrategy.SERIAL], forced=forced, expected=_best_round(expected)),
             expected.levels[-1] / widths[-1],
             forced=forced,
         )

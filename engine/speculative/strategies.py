@@ -41,7 +41,7 @@ class DraftingStrategy(Enum):
 _PLAIN = DraftingStrategy.PLAIN
 
 
-class Switch:
+class OffSwitch:
     """Picks the way of every round; what it has learnt outlives the answer.
 
     Args:
