@@ -243,7 +243,7 @@ class Assembly:
         self.bridge.subscribe(LoadProgress, lambda _event: self._hear())
         for answer in (PlanReady, Connected, Unloaded, Failed):
             self.bridge.subscribe(answer, lambda _event: mark.clear())
-        # Three threads that import at once keep the window's from the interpreter for 60 ms.
+        # Not while the engine is imported: the window's thread would wait for the others.
         self.bridge.imported.connect(self._engine_there, Qt.ConnectionType.SingleShotConnection)
         self._starter = starter or self._starter
         if asks:
@@ -256,8 +256,7 @@ class Assembly:
 
     def _engine_there(self) -> None:
         """Do what need not be done at once, beside the load."""
-        warm_up(self.window)
-        self.models.refresh()
+        warm_up(self.window, self.models.refresh)
         if self.paths.downloads.exists():
             self.model_manager.go_on()
 

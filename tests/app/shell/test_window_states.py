@@ -127,7 +127,7 @@ def test_what_can_wait_begins_once_the_engine_is_imported(
         assert gate.wait(60)
         return FakeEngine(emit, script)
 
-    monkeypatch.setattr("app.application.warm_up", lambda _window: warmed.append(gate.is_set()))
+    monkeypatch.setattr("app.application.warm_up", lambda *_: warmed.append(gate.is_set()))
     assembly = Assembly(
         Paths(tmp_path / "data", tmp_path / "config"), theme, make, hub=script.make_hub
     )
