@@ -8,6 +8,7 @@ from typing import Protocol
 
 from engine.hub.messages import Access
 from engine.hub.remote.addresses import is_endpoint, is_proxy
+from engine.server.origins import is_origin
 
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9])?")
 
@@ -52,6 +53,11 @@ def usable_proxy(text: str) -> bool:
 def usable_hosts(text: str) -> bool:
     """Return whether a text is a list of host names, without ports, or nothing."""
     return all(_HOST.fullmatch(name) for name in text.split())
+
+
+def usable_origins(text: str) -> bool:
+    """Return whether a text is a list of web pages' origins, or nothing."""
+    return all(map(is_origin, text.split()))
 
 
 def usable_path(text: str) -> bool:

@@ -298,7 +298,8 @@ def _built_in(
 
     try:
         if key == CALCULATOR:
-            return ToolResult(calculate(str(arguments.get("expression", ""))))
+            expression = str(arguments.get("expression", ""))
+            return ToolResult(f"{expression} = {calculate(expression)}")
         part = arguments.get("part", 1)
         number = part if isinstance(part, int) else 1
         file, search = str(arguments.get("file", "")), str(arguments.get("search") or "")

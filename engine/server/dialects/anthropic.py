@@ -19,7 +19,8 @@ from engine.server.structured import wanted_grammar
 from engine.server.thinking import thinking_wish
 from engine.server.tools import offered
 
-_ROLES = ("user", "assistant")
+_ROLES = ("user", "assistant", "system")
+"""Roles in a conversation; Claude Code tells of its surroundings in the system's words."""
 
 
 class AnthropicMessages(Dialect):
@@ -43,7 +44,7 @@ class AnthropicMessages(Dialect):
         turns = list(body.list("messages"))
         for turn in turns:
             if turn.raw("role") not in _ROLES:
-                raise turn.wrong("role", "user or assistant")
+                raise turn.wrong("role", "user, assistant or system")
         system = content(body, "system", empty=True)
         before = (Message(Role.SYSTEM, system),) if system else ()
         wish = thinking_wish(body)
