@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from app.models.hub import Hub, HubMaker, Listener
     from app.performance.feed import Feed
     from app.performance.panel import PerformancePanel
+    from app.serving.announcement import WindowAnnouncement
     from app.shell.page_stack import PageMakers
     from app.widgets.page_frame import PageFrame
     from engine.server.models import Catalogue
@@ -182,6 +183,7 @@ class Assembly:
     ) -> None:
         """Make what looks after the window once it is there."""
         paths = self.paths
+        self._announced: WindowAnnouncement | None = None
         self._mark = LoadMark(paths.load_mark)
         self._heard = -math.inf
         """When a load last made progress."""
@@ -234,6 +236,9 @@ class Assembly:
                 tell(tr(CRASHED if died else ASKED_FOR))
         elif measure:
             measure_once(self.bridge)
+        from app.serving.announcement import WindowAnnouncement  # not for the first picture
+
+        self._announced = WindowAnnouncement(self.paths.data, self.bridge, self.model_server)
         self.bridge.subscribe(LoadProgress, lambda _event: self._hear())
         for answer in (PlanReady, Connected, Unloaded, Failed):
             self.bridge.subscribe(answer, lambda _event: mark.clear())
@@ -271,6 +276,8 @@ class Assembly:
 
     def close(self) -> None:
         """Stop the engine, save what it still had to say, close the files."""
+        if self._announced is not None:
+            self._announced.close()
         self.model_server.close()
         self.session.stop()
         self.model_manager.close()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from time import perf_counter
 
 from engine.encoder.encoder import Embedded, Encoder, TooLong
-from engine.server.api_error import ApiError
+from engine.server.api_error import too_many_tokens
 from engine.server.dialects.embeddings import Vectors
 
 
@@ -42,13 +42,7 @@ class Embedder:
                 try:
                     found.append(await asyncio.to_thread(self._encoder.embed, text))
                 except TooLong as error:
-                    raise ApiError(
-                        400,
-                        f"This model's maximum context length is {error.most} tokens. A text has "
-                        f"{error.tokens}.",
-                        code="context_length_exceeded",
-                        param="input",
-                    ) from None
+                    raise too_many_tokens(error.tokens, error.most, "input") from None
             return Vectors(
                 self.name,
                 [each.vector.tolist() for each in found],

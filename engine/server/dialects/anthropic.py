@@ -23,6 +23,18 @@ _ROLES = ("user", "assistant", "system")
 """Roles in a conversation; Claude Code tells of its surroundings in the system's words."""
 
 
+def _asked_last(turns: list[Members]) -> list[Members]:
+    """Put the system's words before those of the user's that they follow: these are to be answered.
+
+    Small models take the last words for the question.
+    """
+    found: list[Members] = []
+    for turn in turns:
+        late = turn.raw("role") == "system" and found and found[-1].raw("role") == "user"
+        found.insert(len(found) - bool(late), turn)
+    return found
+
+
 class AnthropicMessages(Dialect):
     """`/v1/messages`; its streams are blocks of content, one after the other."""
 
@@ -50,7 +62,7 @@ class AnthropicMessages(Dialect):
         wish = thinking_wish(body)
         chat = ChatRequest(
             request_id,
-            (*before, *messages(turns)),
+            (*before, *messages(_asked_last(turns))),
             sampling(body, recommended),
             most,
             stops(body, "stop_sequences"),

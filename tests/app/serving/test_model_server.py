@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from app.showcase.script import MODEL_NAME
 from engine.commands import Load, Stop
 from engine.server import settings as server_settings
 from engine.server.events import RequestState
+from engine.server.running import running
 
 
 def listens(port: int) -> bool:
@@ -209,6 +211,21 @@ def test_a_chosen_model_embeds_in_place_of_the_loaded_one(
     settings.change(serve_embedding=str(tmp_path / "nothing.gguf"))
     desk.bot.waitUntil(lambda: not settings.value.serve)
     assert [notice.text for notice in notices] == ["There is no file “nothing.gguf”."]
+
+
+def test_others_find_what_the_window_holds_and_where_it_is_served(desk: Desk) -> None:
+    data = desk.assembly.paths.data
+    desk.bot.waitUntil(lambda: bool(running(data)))
+    (found,) = running(data)
+    assert (found.pid, found.url, found.model) == (os.getpid(), "", MODEL_NAME)
+    server = serve(desk)
+    desk.bot.waitUntil(lambda: [each.url for each in running(data)] == [opened(server).url])
+    (file,) = (data / "servers").iterdir()
+    assert opened(server).token not in file.read_text()
+    desk.assembly.settings.change(serve=False)
+    desk.bot.waitUntil(lambda: [each.url for each in running(data)] == [""])
+    desk.assembly.close()
+    assert running(data) == []
 
 
 def test_an_error_of_ours_turns_the_switch_off_and_is_reported(
