@@ -19,7 +19,8 @@ from engine.server.structured import wanted_grammar
 from engine.server.thinking import thinking_wish
 from engine.server.tools import offered
 
-_ROLES = ("user", "assistant", "system")
+_FIRST = ("user", "assistant")
+_ROLES = (*_FIRST, "system")
 """Roles in a conversation; Claude Code tells of its surroundings in the system's words."""
 
 
@@ -54,9 +55,9 @@ class AnthropicMessages(Dialect):
         if most is None:
             raise body.wrong("max_tokens", "a whole number of 1 or more")
         turns = list(body.list("messages"))
-        for turn in turns:
-            if turn.raw("role") not in _ROLES:
-                raise turn.wrong("role", "user, assistant or system")
+        for place, turn in enumerate(turns):
+            if turn.raw("role") not in (_ROLES if place else _FIRST):
+                raise turn.wrong("role", "user or assistant")
         system = content(body, "system", empty=True)
         before = (Message(Role.SYSTEM, system),) if system else ()
         wish = thinking_wish(body)
