@@ -296,15 +296,26 @@ ELSEWHERE = (
         Path(
             "/home/ada/.ollama/models/blobs/sha256-2bada8a7450677000f678be90653b85d364de7db25eb5e"
         ),
-        "qwen2.5-coder:7b",
+        "gemma3:4b",
         ModelOrigin.OLLAMA,
-        4_680_000_000,
+        3_340_000_000,
         "Q4_K_M",
-        "qwen2",
-        7_620_000_000,
-        32_768,
-        "apache-2.0",
+        "gemma3_text",
+        3_880_000_000,
+        131_072,
+        "gemma",
         gguf=True,
+        notes=(
+            (
+                "The file leaves out numbers, so the usual ones are used: "
+                "gemma3.attention.layer_norm_rms_epsilon = 1e-06, gemma3.rope.freq_base = 1e+06, "
+                "gemma3.rope.scaling.factor = 8."
+            ),
+            (
+                "439 tensors of a part that sees or hears are left aside: Duotail reads and writes "
+                "text."
+            ),
+        ),
     ),
 )
 KEPT_CANDIDATES = (

@@ -111,6 +111,20 @@ class Attention(ABC, Generic[SeenT, CacheT]):
         return placed[:, : self._heads], placed[:, self._heads :], qkv[:, turning:]
 
 
+def as_kept(
+    keys: torch.Tensor, values: torch.Tensor, number: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return rows of keys and values [n, kv heads, head dim] as a cache of that type keeps them.
+
+    A product weights values that a row may not see with zero, and zero times infinity is no number.
+    So values beyond the type are kept as zeros, and their keys as no numbers: whoever sees one has
+    no number in that head, and all others are as if it were not there.
+    """
+    keys, values = keys.to(number), values.to(number)
+    nothing = (values * 0).sum(dim=-1, keepdim=True)  # zero, or no number
+    return keys + nothing, values.nan_to_num(0.0, 0.0, 0.0)
+
+
 def softmax_parts(
     scores: torch.Tensor, mask: torch.Tensor, softcap: float, sinks: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -127,7 +141,7 @@ def softmax_parts(
     """
     if softcap:
         scores.div_(softcap).tanh_().mul_(softcap)
-    scores.add_(mask)
+    scores.masked_fill_(mask < 0, -torch.inf)  # whatever they are: some keys are no numbers
     peak = scores.amax(dim=(0, 4))
     if sinks is not None:
         peak = torch.maximum(peak, sinks)

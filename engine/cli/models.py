@@ -15,6 +15,7 @@ from engine.hub.own_drafts import drafts_here
 from engine.hub.shelf.names import model_named
 from engine.language import listed, tr
 from engine.language.units import file_size
+from engine.model.file_notes import file_notes
 from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
 from engine.model.model_files import SeveralModels
@@ -53,7 +54,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if freed:
         kept = tr("{kept:.1f} GB of quantised weights in {folder}, {freed:.1f} GB deleted")
     sizes = {"kept": cache.usage() / 1e9, "freed": freed / 1e9}
-    lines = [*table(rows, texts=range(5)), kept.format(**sizes, folder=cache.folder)]
+    notes = [f"{each.name}: {note}" for _, each in models for note in file_notes(each)]
+    lines = [*table(rows, texts=range(5)), *notes, kept.format(**sizes, folder=cache.folder)]
     answer = {"models": [_row(name, model) for name, model in models], "cache": held}
     return show(arguments, answer, lines)
 
@@ -99,4 +101,5 @@ def _row(name: str, model: LocalModel) -> dict[str, object]:
         "head": head.kind if head else None,
         "target": head.target or None if head else None,
         "drafts": [] if head else [str(path) for path in _drafts(model)],
+        "notes": list(file_notes(model)),
     }

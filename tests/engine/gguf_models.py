@@ -37,10 +37,12 @@ def write_gguf(
     *,
     more: Mapping[str, Any] = {},
     parts: int = 0,
+    change: Callable[[gguf.GGUFWriter], object] = lambda _: None,
 ) -> Path:
     """The model of a Hugging Face folder with its matrices in `kind`, and its first file.
 
-    Rows that a kind cannot hold stay in F32. `parts`: tensors per file of a split model.
+    Rows that a kind cannot hold stay in F32. `parts`: tensors per file of a split model. `change`
+    has the last word on what is written.
     """
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     split = {"split_max_tensors": parts} if parts else {}
@@ -53,6 +55,7 @@ def write_gguf(
         stored = _stored_name(name)
         chosen = kind if isinstance(kind, Kind) else kind(stored)
         _add_tensor(writer, stored, _permuted(name, tensor.float().numpy(), config), chosen)
+    change(writer)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

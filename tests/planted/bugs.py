@@ -42,6 +42,7 @@ from hardware_bugs import (
     calibration_deaf_to_a_stop,
     limits_of_outer_groups_ignored,
     speeds_of_other_cards_kept,
+    values_beyond_halves_kept,
 )
 from hypothesis import Phase, settings
 from model_bugs import (
@@ -529,6 +530,10 @@ BUGS: dict[str, Bug] = {
         ),
         Bug(limits_of_outer_groups_ignored, ("tests/engine/devices/test_host.py",)),
         Bug(speeds_of_other_cards_kept, ("tests/engine/devices/test_kept_speeds.py",)),
+        Bug(
+            values_beyond_halves_kept,
+            ("tests/engine/backend/accelerator/test_accelerator_infinite_values.py",),
+        ),
         Bug(calibration_deaf_to_a_stop, ("tests/engine/devices/test_calibration.py",)),
         Bug(sizes_taken_for_hashes, ("tests/engine/hub/test_download_parts.py",)),
         Bug(notes_of_a_file_that_was_changed, ("tests/engine/hub/test_download_parts.py",)),

@@ -25,9 +25,9 @@ def head_pairs_shifted() -> None:
 
 def pairs_of_another_beginning() -> None:
     """A head's tokens lack the first, and all features after it tell of it."""
-    from engine.speculative.drafters.model import HeadDrafter
+    from engine.speculative.drafters.model import DecoderDrafter, HeadDrafter
 
-    HeadDrafter._forget_others = lambda _self, _context: None  # type: ignore[method-assign]
+    HeadDrafter.begin = DecoderDrafter.begin  # type: ignore[method-assign]
 
 
 def features_left_among_rejected_nodes() -> None:

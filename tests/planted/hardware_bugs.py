@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from planting import everywhere
+
 
 def limits_of_outer_groups_ignored() -> None:
     """A container's own group has no limit; the one around it has."""
@@ -14,6 +16,15 @@ def limits_of_outer_groups_ignored() -> None:
 
     honest = cgroup._groups
     cgroup._groups = lambda files, controller: islice(honest(files, controller), 1)
+
+
+def values_beyond_halves_kept() -> None:
+    """Zero times infinity: rows that cannot see such a value have no numbers either."""
+    everywhere(
+        "engine.backend.accelerator.attention",
+        "as_kept",
+        lambda keys, values, number: (keys.to(number), values.to(number)),
+    )
 
 
 def speeds_of_other_cards_kept() -> None:

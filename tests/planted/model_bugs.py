@@ -97,11 +97,10 @@ def damaged_scales_accepted() -> None:
 
 def end_of_text_taken_for_html() -> None:
     """Phi-3 calls `</s>` a word: typed, it would be the token that ends a text."""
-    import re
-
     from engine.model.text.vocabulary import library
 
-    library._HTML = re.compile(library._HTML.pattern.replace("|u|", "|u|s|"))
+    honest = library._with_control_mark
+    library._with_control_mark = lambda token, marks: honest(token, set(marks) - {"s"})
 
 
 def message_end_ends_the_answer() -> None:

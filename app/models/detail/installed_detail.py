@@ -40,6 +40,9 @@ class InstalledDetail(DetailFrame):
         self.column.addWidget(self.problem)
         self.facts = Facts(self)
         self.column.addWidget(self.facts)
+        self._notes_title = self.section(tr("Notes on its files"))
+        self.notes = plain_label("", self, "muted")
+        self.column.addWidget(self.notes)
         self._drafts_title = self.section(tr("Drafts"))
         self.drafts = DraftChoices(self)
         fill(self.column, self.drafts, 1)
@@ -92,6 +95,8 @@ class InstalledDetail(DetailFrame):
         say(self.about, tr(ORIGINS[model.origin]))
         say(self.problem, model.problem)
         self.facts.show_facts(_facts(model))
+        self._notes_title.setVisible(bool(model.notes))
+        say(self.notes, "\n".join(map(_breakable_keys, model.notes)))
         if other:
             self.drafts.say(tr("Looking for drafts\N{HORIZONTAL ELLIPSIS}"))
         wanted = not model.problem and not model.head and not offered
@@ -158,6 +163,11 @@ class InstalledDetail(DetailFrame):
         self.forget_button.setVisible(not offered and not bundled)
         for button in (self.move_button, self.delete_button, self.forget_button):
             button.setEnabled(idle and not self._in_use)
+
+
+def _breakable_keys(note: str) -> str:
+    """Return a sentence whose long names of numbers may be broken, and no other word."""
+    return " ".join(breakable(word) if "_" in word else word for word in note.split(" "))
 
 
 def _facts(model: KeptModel) -> tuple[tuple[str, str], ...]:

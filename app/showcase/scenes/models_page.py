@@ -147,7 +147,7 @@ def _on_disk(stage: Stage, page: ModelsPage, script: HubScript, shoot: Shoot) ->
     page.installed.view.choose(story.KEPT[4].path)
     catch_up()
     shoot("models-draft")
-    page.installed.view.choose(story.ELSEWHERE[0].path)
+    page.installed.view.choose(story.ELSEWHERE[1].path)
     page.offer(story.KEPT[3].path)
     catch_up()
     shoot("models-found-on-disk")

@@ -20,6 +20,7 @@ from engine.backend.step import CHUNK
 from engine.backend.torch_layers import (
     Attention,
     Turns,
+    as_kept,
     softmax_parts,
     sum_in_order,
 )
@@ -65,10 +66,11 @@ class DeviceAttention(Attention[AttentionMetadata, DeviceCache]):
         large: bool = False,
     ) -> torch.Tensor:
         """See `Attention.run`."""
-        query, *found = self._projected(x, seen.turns, large=large)
+        query, own_keys, own_values = self._projected(x, seen.turns, large=large)
         keys, values = cache.keys(index), cache.values(index)
+        found = as_kept(own_keys, own_values, keys.dtype)
         for kept, rows in zip((keys, values), found, strict=True):
-            stored = rows.reshape(-1, self._head_dim).to(kept.dtype)
+            stored = rows.reshape(-1, self._head_dim)
             kept.view(-1, self._head_dim).index_copy_(0, seen.places, stored)
         mixed = torch.empty(len(x), self._heads * self._head_dim, device=x.device)
         if self._kernels is not None:

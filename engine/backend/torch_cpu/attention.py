@@ -15,6 +15,7 @@ from engine.backend.step import CHUNK, Ints
 from engine.backend.torch_layers import (
     Attention,
     Turns,
+    as_kept,
     softmax_parts,
     sum_in_order,
 )
@@ -24,8 +25,8 @@ class TorchCache(SlotCache):
     """fp32 keys and values, [blocks, 2, chunks, kv heads, CHUNK, head dim].
 
     Slot s lies in chunk s // CHUNK at offset s % CHUNK. The memory comes zeroed from the system
-    and is touched only as the sequence grows; stale slots hold finite numbers, so a masked key
-    contributes an exact zero.
+    and is touched only as the sequence grows; all values are numbers (see `as_kept`), so a masked
+    key contributes an exact zero.
 
     Args:
         account: where they are entered.
@@ -138,7 +139,8 @@ class TileAttention(Attention[TileContext, TorchCache]):
     ) -> torch.Tensor:
         """See `Attention.run`."""
         query, keys, values = self._projected(x, seen.turns, large=large)
-        cache.write(index, seen.slot, keys[: seen.rows], values[: seen.rows])
+        kept = as_kept(keys[: seen.rows], values[: seen.rows], torch.float32)
+        cache.write(index, seen.slot, *kept)
         return self._out(self._attend(query, seen, cache.keys(index), cache.values(index)))
 
     def _attend(

@@ -39,6 +39,7 @@ class KeptModel:
         repo, revision: where it was fetched from.
         problem: why it cannot be used, in one sentence; "" where it can.
         gguf: whether it is in that format; a folder may hold one such file, under any name.
+        notes: what its files leave out, and what is used instead, a sentence each.
     """
 
     path: Path
@@ -56,6 +57,7 @@ class KeptModel:
     revision: str | None = None
     problem: str = ""
     gguf: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def names_of(name: str, path: Path, repo: str | None = None) -> frozenset[str]:

@@ -17,6 +17,7 @@ from engine.kept_files import read_list, write_list
 from engine.language import tr
 from engine.model import bundled
 from engine.model.config import ModelConfig
+from engine.model.file_notes import file_notes
 from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
 from engine.model.model_files import FilesState, own_files, real_path, size_of
@@ -232,6 +233,7 @@ def _read(found: FoundModel) -> KeptModel:
         head=isinstance(config, DraftOnly),
         draft=model.draft,
         gguf=model.gguf is not None,
+        notes=file_notes(model),
     )
 
 

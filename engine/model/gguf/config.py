@@ -7,8 +7,8 @@ here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from engine.language import tr
@@ -29,11 +29,14 @@ _MAX_BLOCKS = 512
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
 _ENDS = ("eos", "eot", "eom")
 _SOFTMAX = 1
+_BASE, _WINDOW = "rope.freq_base", "attention.sliding_window"
 _FREQUENCIES = "rope_freqs.weight"
 _LONG, _SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
 _MOST_BYTES = 1 << 14
 _EPSILONS = {"gemma2": 1e-6, "gemma3": 1e-6, "qwen2": 1e-6, "qwen3": 1e-6, "qwen3moe": 1e-6}
 """What all models of a family have, as their publishers' configurations say."""
+_BASES = {"gemma3": 1e6, "gpt-oss": 150_000.0}
+"""Bases of the rotation, likewise; of all others llama.cpp's, which their publishers write down."""
 _GEMMA3_STRETCHED = {34: 8.0, 48: 8.0, 62: 8.0}
 """Blocks of the Gemma 3 models that reach further than they were first trained, and how far."""
 _STRETCHINGS = ("none", "linear", "yarn", "longrope")
@@ -62,8 +65,18 @@ def config_json(file: GgufFile) -> Members:
     architecture = language_model(file)
     if architecture not in _FAMILIES:
         return {"model_type": architecture}
-    model = _Model(file, architecture)
-    family, more = _FAMILIES[architecture]
+    return _members(_Model(file, architecture))
+
+
+def usual_numbers(file: GgufFile) -> Mapping[str, float]:
+    """Return what a model of a family of ours leaves out: key -> the value that is used."""
+    model = _Model(file, language_model(file))
+    _members(model)
+    return model.left_out
+
+
+def _members(model: _Model) -> Members:
+    family, more = _FAMILIES[model.architecture]
     members = {"model_type": family, **_vocabulary(model), **_shape(model)}
     return members | _rotation(model) | more(model)
 
@@ -74,10 +87,14 @@ class _Model:
 
     Numbers that could differ from block to block may be stored as lists. They are read as one
     number; a model whose blocks do differ is refused.
+
+    Attributes:
+        left_out: keys that were asked for in vain -> their usual values.
     """
 
     file: GgufFile
     architecture: str
+    left_out: dict[str, float] = field(default_factory=dict)
 
     @property
     def blocks(self) -> int:
@@ -110,6 +127,18 @@ class _Model:
     def optional_number(self, name: str, low: float = 0.0, high: float = 1e12) -> float | None:
         """A number, or None when absent."""
         return self._one(name, set(self.file.metadata.numbers(self.key(name), low, high)))
+
+    def first_number(self, *names: str) -> float | None:
+        """A number under the first of its names that is there: llama.cpp's, old ones, Ollama's."""
+        found = (self.optional_number(name) for name in names)
+        return next((number for number in found if number is not None), None)
+
+    def usual(self, name: str, stated: _Number | None, usual: _Number) -> _Number:
+        """Return what the file states, or else note and return what its family has."""
+        if stated is None:
+            self.left_out[self.key(name)] = usual
+            return usual
+        return stated
 
     def _one(self, name: str, values: set[_Number]) -> _Number | None:
         if len(values) > 1:
@@ -163,15 +192,18 @@ def _epsilon(model: _Model) -> float:
     """The number added to what norms divide by; where only one is known, the file may omit it."""
     key, usual = "attention.layer_norm_rms_epsilon", _EPSILONS.get(model.architecture)
     stated = model.optional_number(key, high=1)
-    return model.file.metadata.number(model.key(key), 0, 1) if usual is None else _or(stated, usual)
+    if usual is None:
+        return model.file.metadata.number(model.key(key), 0, 1)
+    return model.usual(key, stated, usual)
 
 
 def _rotation(model: _Model) -> Members:
     """The members that describe the rotation of positions."""
     head_dim = model.head_dim
     rotated = model.optional_whole("rope.dimension_count", 1)
+    base = model.first_number(_BASE, "rope.global.freq_base")
     return {
-        "rope_theta": model.optional_number("rope.freq_base"),
+        "rope_theta": model.usual(_BASE, base, _BASES.get(model.architecture, 10_000.0)),
         "partial_rotary_factor": _share(rotated or head_dim, head_dim),
         "original_max_position_embeddings": model.optional_whole(
             "rope.scaling.original_context_length", 1
@@ -221,11 +253,9 @@ def _divisors(model: _Model, name: str) -> list[float]:
 def _formula(model: _Model) -> Members | None:
     """A stretching that a few numbers describe."""
     kind = model.file.metadata.word(model.key("rope.scaling.type")) or "linear"
-    factor = model.optional_number("rope.scaling.factor")
-    if factor is None:  # its name in old files
-        factor = model.optional_number("rope.scale_linear")
-    if factor is None and model.architecture == "gemma3":  # files of Ollama's leave it out
-        factor = _GEMMA3_STRETCHED.get(model.blocks)
+    factor = model.first_number("rope.scaling.factor", "rope.scale_linear")
+    if model.architecture == "gemma3" and model.blocks in _GEMMA3_STRETCHED:  # not in Ollama's
+        factor = model.usual("rope.scaling.factor", factor, _GEMMA3_STRETCHED[model.blocks])
     if kind not in _STRETCHINGS:
         raise unsupported(tr("its RoPE scaling is “{kind}”").format(kind=kind))
     if kind in ("none", "longrope") or factor in (None, 0.0, 1.0):  # longrope's are tensors
@@ -250,7 +280,7 @@ def _llama(model: _Model) -> Members:
     """Llama, and what llama.cpp takes for one: Mistral and, refused later, Mixtral."""
     if model.optional_whole("expert_count"):
         return {"model_type": "mixtral"}
-    window = model.optional_whole("attention.sliding_window")
+    window = model.optional_whole(_WINDOW)
     if window:
         return {"model_type": "mistral", "sliding_window": window}
     return _biases(model)
@@ -260,7 +290,7 @@ def _mistral(model: _Model) -> Members:
     """Mistral Small from 3.1 on; the scores of Ministral 3 depend on the position."""
     if model.optional_number("attention.temperature_scale"):
         return {"model_type": "ministral3"}
-    return {"sliding_window": model.optional_whole("attention.sliding_window") or None}
+    return {"sliding_window": model.optional_whole(_WINDOW) or None}
 
 
 def _biases(model: _Model) -> Members:
@@ -332,30 +362,32 @@ def _smollm3(model: _Model) -> Members:
 
 def _phi3(model: _Model) -> Members:
     """A window of 0 says that there is none."""
-    return {"sliding_window": model.optional_whole("attention.sliding_window") or None}
+    return {"sliding_window": model.optional_whole(_WINDOW) or None}
 
 
 def _gemma2(model: _Model) -> Members:
     """Every other block looks through a window; the largest model scales scores by its width."""
-    cap = model.optional_number
+    scores, logits = "attn_logit_softcapping", "final_logit_softcapping"
     return {
-        "sliding_window": model.optional_whole("attention.sliding_window", 1) or 4096,
+        "sliding_window": model.usual(_WINDOW, model.optional_whole(_WINDOW, 1), 4096),
         "layer_types": _layer_types(model, 2),
         "query_pre_attn_scalar": _score_scale(model, largest=46),
-        "attn_logit_softcapping": _or(cap("attn_logit_softcapping"), 50.0),
-        "final_logit_softcapping": _or(cap("final_logit_softcapping"), 30.0),
+        "attn_logit_softcapping": model.usual(scores, model.optional_number(scores), 50.0),
+        "final_logit_softcapping": model.usual(logits, model.optional_number(logits), 30.0),
     }
 
 
 def _gemma3(model: _Model) -> Members:
     """Five blocks look through a window, with a rotation of their own, the sixth does not."""
-    window = model.optional_whole("attention.sliding_window")
+    window, near = model.optional_whole(_WINDOW), "rope.freq_base_swa"
     return {
         "sliding_window": window or None,
         "layer_types": _layer_types(model, 6 if window else 1),
         "query_pre_attn_scalar": _score_scale(model, largest=62),
         "final_logit_softcapping": model.optional_number("final_logit_softcapping"),
-        "rope_local_base_freq": _or(model.optional_number("rope.freq_base_swa"), 10_000.0),
+        "rope_local_base_freq": model.usual(
+            near, model.first_number(near, "rope.local.freq_base"), 10_000.0
+        ),
     }
 
 
@@ -365,7 +397,7 @@ def _gpt_oss(model: _Model) -> Members:
         "intermediate_size": _inner(model),
         "num_local_experts": model.whole("expert_count"),
         "num_experts_per_tok": model.whole("expert_used_count"),
-        "sliding_window": model.whole("attention.sliding_window"),
+        "sliding_window": model.whole(_WINDOW),
         "layer_types": _layer_types(model, 2),
         "attention_bias": True,
     }
@@ -395,10 +427,6 @@ def _score_scale(model: _Model, largest: int) -> float:
         hidden = model.whole("embedding_length")
         return hidden // model.whole("attention.head_count")
     return model.head_dim
-
-
-def _or(value: float | None, usual: float) -> float:
-    return usual if value is None else value
 
 
 _FAMILIES: dict[str, tuple[str, Callable[[_Model], Members]]] = {

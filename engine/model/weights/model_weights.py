@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -46,12 +46,7 @@ def layout(
     Raises:
         UserFixable: tensors are missing, of the wrong shape, or more than the config describes.
     """
-    if config.fusion is not None:
-        names = mtp_names(stored)
-    elif file_kind == "safetensors":
-        names = _text_names(stored)
-    else:
-        names = {name: name for name in stored if not name.startswith(_TOWERS)}
+    names = _text_names(stored, file_kind) if config.fusion is None else mtp_names(stored)
     _check_counts(config, len(names), where)
     found: dict[str, StoredPart] = {}
     borrowed = borrowed_tensors(config)
@@ -100,8 +95,15 @@ def unmentioned(name: str, where: str) -> UserFixable:
     )
 
 
-def _text_names(stored: Mapping[str, Shape]) -> dict[str, str]:
+def left_aside(stored: Collection[str], file_kind: FileKind) -> frozenset[str]:
+    """Return the names of the tensors that see or hear, of which nothing is read."""
+    return frozenset(stored) - frozenset(_text_names(stored, file_kind).values())
+
+
+def _text_names(stored: Collection[str], file_kind: FileKind) -> dict[str, str]:
     """The names that the text part would have alone -> those it has here."""
+    if file_kind == "gguf":
+        return {name: name for name in stored if not name.startswith(_TOWERS)}
     prefix = next((p for p in _TEXT if any(name.startswith(p) for name in stored)), None)
     if prefix is None:
         return {name: name for name in stored}

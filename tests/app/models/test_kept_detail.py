@@ -37,6 +37,18 @@ def test_the_format_is_that_of_the_files(detail: InstalledDetail, gguf: bool, wo
     assert dict(detail.facts.shown)["Format"] == word
 
 
+def test_notes_on_the_files_are_shown_where_there_are_any(detail: InstalledDetail) -> None:
+    model = shown(detail, gguf=True)
+    words = [each for each in detail.findChildren(QLabel) if "Notes" in each.text()]
+    assert [each.isHidden() for each in words] == [True]
+    note = "The usual ones are used: gemma3.attention.layer_norm_rms_epsilon = 1e-06."
+    noted = replace(model, notes=(note, "There is no chat template."))
+    detail.show_model(noted, in_use=False, offered=False)
+    assert detail.notes.text().replace("\u200b", "") == f"{note}\nThere is no chat template."
+    assert "layer_\u200bnorm_\u200b" in detail.notes.text()
+    assert [each.isHidden() for each in (*words, detail.notes)] == [False, False]
+
+
 def test_a_draft_says_that_it_drafts_for_a_model(detail: InstalledDetail) -> None:
     head = replace(shown(detail, gguf=True), head=True)
     detail.show_model(head, in_use=False, offered=False, answers=False)

@@ -10,7 +10,7 @@ from full_models import RandomWeights
 from head_models import small_target
 
 from engine.backend.decoder import Decoder
-from engine.backend.native.library import Format, Isa, instruction_sets, library
+from engine.backend.native.library import Format, instruction_sets, library
 from engine.backend.native.segment import NativeBackend
 from engine.commands import KvType
 from engine.model.config import BlockConfig, RopeConfig
@@ -27,6 +27,8 @@ ROPE = RopeConfig(dim=12)
 class OneHuge(RandomWeights):
     """One token alone has the first number of a hidden state, which values are huge times."""
 
+    huge: float = 1e6
+
     def float32(self, name: str) -> Floats:
         """The tensor."""
         found = RandomWeights.float32(self, name)
@@ -34,7 +36,7 @@ class OneHuge(RandomWeights):
             found[:, 0] = 0
             found[HUGE] = np.eye(1, found.shape[1])
         if ".0.self_attn.v_proj." in name:
-            found[::3, 0] = 1e6
+            found[::3, 0] = self.huge
         return found
 
 
@@ -76,6 +78,29 @@ CASES = pytest.mark.parametrize(
 )
 
 
+def only_those_that_see_it(decoder: Decoder, parents: list[int], seeing: set[int]) -> None:
+    """Have no other row of a forward without numbers, and none different from its path alone."""
+    together = decoder.forward(decoder.new_state(64), TOKENS, parents).logits.copy()
+    numbers = np.isfinite(together).all(axis=1)
+    assert {row for row, good in enumerate(numbers) if not good} == seeing
+    np.testing.assert_array_equal(together, alone(decoder, TOKENS, parents))
+
+
+def rejected_without_a_trace(decoder: Decoder) -> None:
+    """Have what follows be the same as if the huge token had not been drafted."""
+    begun, state = decoder.new_state(64), decoder.new_state(64)
+    for each in (begun, state):
+        decoder.forward(each, [3, 4])
+        each.commit([0, 1])
+    decoder.forward(state, [5, 6, HUGE, 8], [-1, 0, 1, 2])
+    state.commit([0])
+    decoder.forward(begun, [5])
+    begun.commit([0])
+    ours, theirs = (decoder.forward(each, [9, 10]).logits.copy() for each in (state, begun))
+    assert np.isfinite(ours).all()
+    np.testing.assert_array_equal(ours, theirs)
+
+
 @CASES
 @pytest.mark.parametrize("kv", KvType)
 def test_rows_that_cannot_see_it(
@@ -83,8 +108,11 @@ def test_rows_that_cannot_see_it(
 ) -> None:
     for isa in instruction_sets():
         assert library().dt_use_isa(isa) == 0
-        decoder = model(blocks, kv)
-        together = decoder.forward(decoder.new_state(64), TOKENS, parents).logits.copy()
-        numbers = np.isfinite(together).all(axis=1)
-        assert {row for row, good in enumerate(numbers) if not good} == seeing, Isa(isa).name
-        np.testing.assert_array_equal(together, alone(decoder, TOKENS, parents))
+        only_those_that_see_it(model(blocks, kv), parents, seeing)
+
+
+@pytest.mark.parametrize("kv", KvType)
+def test_a_rejected_one(kv: KvType) -> None:
+    for isa in instruction_sets():
+        assert library().dt_use_isa(isa) == 0
+        rejected_without_a_trace(model((FULL, FULL), kv))

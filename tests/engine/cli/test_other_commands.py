@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Duotail
-from folder_models import FOLDER_DRAFT, FOLDER_TARGET
+from folder_models import FOLDER_DRAFT, FOLDER_STORIES, FOLDER_TARGET
 from gguf_models import Kind, write_gguf
 from head_folders import write_head
 from reduced_drafts import write_reduced
@@ -26,7 +26,7 @@ def test_models(duotail: Duotail, shipped: Path) -> None:
     rows = done.json["models"]
     assert {row["name"] for row in rows} == {FOLDER_TARGET.name, FOLDER_DRAFT.name}
     for row in rows:
-        known = {"name", "title", "path", "kind", "bytes", "head", "target", "drafts"}
+        known = {"name", "title", "path", "kind", "bytes", "head", "target", "drafts", "notes"}
         assert set(row) == known
         assert Path(row["path"]) == shipped / row["name"]
     table = duotail("models")
@@ -49,6 +49,15 @@ def test_models_tell_heads_from_models(duotail: Duotail, tmp_path: Path) -> None
     listed = duotail("models", published, few).out.splitlines()
     assert any(line.endswith("Published (draft head)") for line in listed)
     assert any(line.endswith("Few rows (draft for Some target)") for line in listed)
+
+
+@pytest.mark.usefixtures("shipped")
+def test_models_tell_what_their_files_leave_out(duotail: Duotail, tmp_path: Path) -> None:
+    file = write_gguf(FOLDER_STORIES, tmp_path / "plain.gguf", Kind.F16)
+    notes = duotail("models", file, "--json").json["models"][-1]["notes"]
+    assert "tokenizer.ggml.unknown_token_id = 0" in notes[0]
+    assert "no chat template" in notes[1]
+    assert {f"plain: {note}" for note in notes} <= set(duotail("models", file).out.splitlines())
 
 
 @pytest.mark.usefixtures("shipped")

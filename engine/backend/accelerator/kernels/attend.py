@@ -45,7 +45,7 @@ def _looked(
     scores = tl.dot(query, key.trans(), tl.full((query.shape[0], 64), 0.0, tl.float32))
     if CAPPED:
         scores = cap - 2.0 * cap / (tl.exp(2.0 / cap * scores) + 1.0)
-    scores += hidden
+    scores = tl.where(hidden < 0.0, float("-inf"), scores)
     higher = tl.maximum(peak, tl.reduce(scores, 1, _larger))
     base = tl.where(higher == float("-inf"), 0.0, higher)
     shares = tl.exp(scores - base[:, None])

@@ -29,6 +29,8 @@ _CHARACTER_BPE = ("gemma4", "sarvam-moe")
 _MARK = re.compile(
     r"<\|[^<>|]+\|>|<｜[^<>｜]+｜>|</?s>|<unk>|<0x[0-9A-F]{2}>|<(?:start|end)_of_turn>"
 )
+_FIRST = ("unknown", "bos", "eos")
+"""SentencePiece's first tokens, in their order."""
 _KEEP_BLANKS = frozenset({"<unk>", "<s>", "<|endoftext|>"})
 """Phi-3's tokens that do not swallow the blanks behind them."""
 
@@ -75,14 +77,32 @@ def token_id(metadata: Metadata, name: str) -> int | None:
 
     Files with a SentencePiece vocabulary may leave out its usual first three.
     """
-    value = metadata.get(f"{_PREFIX}{name}_token_id")
-    if value is None and _word(metadata, "model") == "llama":
-        value = {"unknown": 0, "bos": 1, "eos": 2}.get(name)
+    key = f"{_PREFIX}{name}_token_id"
+    value = metadata.get(key, usual_ids(metadata).get(key))
     tokens = metadata.get(f"{_PREFIX}tokens")
     count = len(tokens) if isinstance(tokens, Sequence) else 0
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < count:
         return value
     return None  # as llama.cpp: a bad id is as good as none
+
+
+def usual_ids(metadata: Metadata) -> dict[str, int]:
+    """Return the keys of ids that the file leaves out -> the ids that SentencePiece has there."""
+    if _word(metadata, "model") != "llama":
+        return {}
+    usual = {f"{_PREFIX}{name}_token_id": index for index, name in enumerate(_FIRST)}
+    return {key: index for key, index in usual.items() if metadata.get(key) is None}
+
+
+def usual_words(metadata: Metadata) -> bool:
+    """Tell whether the file leaves out how a byte-level vocabulary cuts text into words."""
+    return _word(metadata, "model") == "gpt2" and _word(metadata, "pre") is None
+
+
+def doubled_tokens(metadata: Metadata) -> int:
+    """Return how many tokens have a text that a later one has, too."""
+    texts = list(filter(None, _strings(metadata, "tokens")))
+    return len(texts) - len(set(texts))
 
 
 def adds_bos(metadata: Metadata) -> bool:

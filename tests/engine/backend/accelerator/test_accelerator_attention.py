@@ -125,3 +125,14 @@ def test_a_row_hangs_on_nothing_else() -> None:
     for mine, theirs in zip(longer.kept, case.kept, strict=True):
         mine[:5] = theirs
     assert torch.equal(longer.found().flip(0), expected)
+
+
+def test_a_key_that_is_no_number() -> None:
+    """It stands for a value beyond fp16's range: rows that cannot see it are as without it."""
+    case = Case(2, 1, 16, list(range(56, 72)), 2)
+    expected = case.found()
+    case.kept[0][1, :, 1] = torch.nan  # of position 65
+    case.kept[1][1, :, 1] = 0
+    got = case.found()
+    assert torch.equal(got[:9], expected[:9])
+    assert got[9:].isnan().all()

@@ -14,7 +14,7 @@ from gguf_files import F32, FLAG, TEXT, U32, Info, header, padded, pair
 from engine.errors import UserFixable
 from engine.model.config import ModelConfig
 from engine.model.families import parse_config
-from engine.model.gguf.config import config_json, model_config
+from engine.model.gguf.config import config_json, model_config, usual_numbers
 from engine.model.gguf.file import GgufFile, open_gguf
 from engine.model.rope import rope_frequencies, rotations
 
@@ -321,6 +321,52 @@ def test_what_a_file_leaves_out_and_all_of_its_family_have(tmp_path: Path) -> No
         rope = model_config(opened(tmp_path, "gemma3", {"block_count": blocks})).blocks[-1].rope
         assert rope is not None
         assert rope.factor == factor
+    no_base = {
+        "rope.freq_base": None, "expert_count": 4, "expert_used_count": 2,
+        "attention.sliding_window": 8,
+    }  # fmt: skip
+    for architecture, base in (("gemma3", 1e6), ("gpt-oss", 150_000.0), ("llama", 10_000.0)):
+        assert config_json(opened(tmp_path, architecture, no_base))["rope_theta"] == base
+
+
+def test_numbers_by_their_names_in_ollamas_files(tmp_path: Path) -> None:
+    named = {
+        "rope.freq_base": None, "rope.global.freq_base": 5e5, "rope.local.freq_base": 2e4,
+        "attention.sliding_window": 8,
+    }  # fmt: skip
+    config = model_config(opened(tmp_path, "gemma3", named))
+    assert [block.rope and block.rope.theta for block in config.blocks] == [2e4] * 5 + [5e5]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "numbers", "usual"),
+    [
+        ("llama", {}, {}),
+        ("llama", {"rope.freq_base": None}, {"rope.freq_base": 10_000.0}),
+        ("gemma3", {"rope.freq_base_swa": 1e4}, {}),
+        (
+            "gemma3",
+            {
+                "attention.layer_norm_rms_epsilon": None, "rope.freq_base": None,
+                "block_count": 34,
+            },
+            {
+                "attention.layer_norm_rms_epsilon": 1e-6, "rope.freq_base": 1e6,
+                "rope.freq_base_swa": 1e4, "rope.scaling.factor": 8.0,
+            },
+        ),
+        (
+            "gemma2",
+            {"final_logit_softcapping": 30.0},
+            {"attention.sliding_window": 4096, "attn_logit_softcapping": 50.0},
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_used_is_told(
+    tmp_path: Path, architecture: str, numbers: dict[str, float], usual: dict[str, float]
+) -> None:
+    told = usual_numbers(opened(tmp_path, architecture, numbers))
+    assert told == {f"{architecture}.{name}": value for name, value in usual.items()}
 
 
 def test_lists_of_equal_numbers_count_as_one(tmp_path: Path) -> None:
