@@ -8,7 +8,7 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -25,7 +25,7 @@ from app.diagnostics.restart import start_again
 from app.diagnostics.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mode_asked
 from app.engine_link.background import numpy_whole
 from app.engine_link.bridge import EngineBridge, EngineFactory, real_engine
-from app.engine_link.measured import MeasuredSpeeds
+from app.engine_link.measured import Measured, MeasuredSpeeds
 from app.engine_link.measured_file import MeasuredFile
 from app.engine_link.running import Running
 from app.engine_link.window_loop import WindowLoop
@@ -145,7 +145,12 @@ class Assembly:
         self.tools = ToolAccess(self.session, self.store, self.bridge, paths.tools, self.session)
         feed = performance_feed(self.bridge, self.session)
         kept = MeasuredFile(paths.measured)
-        self.measured = MeasuredSpeeds(self.bridge, kept.read, kept.keep)
+
+        def keep_measured(revision: int, measured: Sequence[Measured]) -> None:
+            if paths.data.is_dir():  # one that was taken away would seem to be there again
+                kept.keep(revision, measured)
+
+        self.measured = MeasuredSpeeds(self.bridge, kept.read, keep_measured)
         without = WithoutDraft(self.bridge, self.session, parent=self.bridge)
         self.verdicts = Verdicts(
             self.bridge, self.session, feed.model.verdicts, self._keep_verdict, parent=self.bridge
