@@ -77,7 +77,8 @@ class GpuBlock:
         else:
             self.feed_forward = self._mixture(own.experts)
         self.before_mixer = None
-        if config.fusion is None or index > 0:  # a head's first block sees what its fusion gives
+        fusion = config.fusion
+        if fusion is None or fusion.normed or index > 0:  # else it sees what the fusion gives
             self.before_mixer = self._norm("input_layernorm")
         self.after_mixer = self.after_feed_forward = None
         if config.output_norms:

@@ -118,6 +118,11 @@ class GpuNetwork:
         """Tell whether it ends with logits."""
         return self._head is not None
 
+    @property
+    def returns_normed(self) -> bool:
+        """Tell whether hidden states that leave it went through the final norm."""
+        return self.heads and (self.fuser is None or self.fuser.returns_normed)
+
     def enter(self, room: GpuRoom, *, own: bool = False) -> list[Dispatch]:
         """Return the dispatches that turn tokens, and a head's features, into hidden states.
 
