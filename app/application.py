@@ -8,7 +8,7 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -25,7 +25,7 @@ from app.diagnostics.restart import start_again
 from app.diagnostics.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mode_asked
 from app.engine_link.background import numpy_whole
 from app.engine_link.bridge import EngineBridge, EngineFactory, real_engine
-from app.engine_link.measured import MeasuredSpeeds
+from app.engine_link.measured import Measured, MeasuredSpeeds
 from app.engine_link.measured_file import MeasuredFile
 from app.engine_link.running import Running
 from app.engine_link.window_loop import WindowLoop
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from app.models.hub import Hub, HubMaker, Listener
     from app.performance.feed import Feed
     from app.performance.panel import PerformancePanel
+    from app.serving.announcement import WindowAnnouncement
     from app.shell.page_stack import PageMakers
     from app.widgets.page_frame import PageFrame
     from engine.server.models import Catalogue
@@ -150,7 +151,12 @@ class Assembly:
         self.tools = ToolAccess(self.session, self.store, self.bridge, paths.tools, self.session)
         feed = performance_feed(self.bridge, self.session)
         kept = MeasuredFile(paths.measured)
-        self.measured = MeasuredSpeeds(self.bridge, kept.read, kept.keep)
+
+        def keep_measured(revision: int, measured: Sequence[Measured]) -> None:
+            if paths.data.is_dir():  # one that was taken away would seem to be there again
+                kept.keep(revision, measured)
+
+        self.measured = MeasuredSpeeds(self.bridge, kept.read, keep_measured)
         without = WithoutDraft(self.bridge, self.session, parent=self.bridge)
         self.verdicts = Verdicts(
             self.bridge, self.session, feed.model.verdicts, self._keep_verdict, parent=self.bridge
@@ -188,6 +194,7 @@ class Assembly:
     ) -> None:
         """Make what looks after the window once it is there."""
         paths = self.paths
+        self._announced: WindowAnnouncement | None = None
         self._mark = LoadMark(paths.load_mark)
         self._heard = -math.inf
         """When a load last made progress."""
@@ -240,6 +247,9 @@ class Assembly:
                 tell(tr(CRASHED if died else ASKED_FOR))
         elif measure:
             measure_once(self.bridge)
+        from app.serving.announcement import WindowAnnouncement  # not for the first picture
+
+        self._announced = WindowAnnouncement(self.paths.data, self.bridge, self.model_server)
         self.bridge.subscribe(LoadProgress, lambda _event: self._hear())
         for answer in (PlanReady, Connected, Unloaded, Failed):
             self.bridge.subscribe(answer, lambda _event: mark.clear())
@@ -277,6 +287,8 @@ class Assembly:
 
     def close(self) -> None:
         """Stop the engine, save what it still had to say, close the files."""
+        if self._announced is not None:
+            self._announced.close()
         self.model_server.close()
         self.session.stop()
         self.model_manager.close()
