@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from PySide6.QtCore import QEvent, QMimeData, QObject, QTimer, Signal
+from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QClipboard, QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 from shiboken6 import createdByPython
@@ -253,7 +253,8 @@ class Assembly:
         self.bridge.subscribe(LoadProgress, lambda _event: self._hear())
         for answer in (PlanReady, Connected, Unloaded, Failed):
             self.bridge.subscribe(answer, lambda _event: mark.clear())
-        warm_up(self.window)
+        # Not while the engine is imported: the window's thread would wait for the others.
+        self.bridge.imported.connect(self._engine_there, Qt.ConnectionType.SingleShotConnection)
         self._starter = starter or self._starter
         if asks:
             self.bridge.start()
@@ -262,7 +263,10 @@ class Assembly:
             mark.set()
             self._load_first(model)
         self.model_server.start()
-        self.models.refresh()
+
+    def _engine_there(self) -> None:
+        """Do what need not be done at once, beside the load."""
+        warm_up(self.window, self.models.refresh)
         if self.paths.downloads.exists():
             self.model_manager.go_on()
 
