@@ -49,7 +49,7 @@ class NativeCache(StateCache[NDArray[np.uint8]]):
         if not self.handle:
             entry.release()
             raise MemoryError("no memory for keys and values")
-        weakref.finalize(self, library().dt_cache_free, self.handle)
+        weakref.finalize(self, library().dt_cache_free, self.handle).atexit = False
 
     @property
     def nbytes(self) -> int:

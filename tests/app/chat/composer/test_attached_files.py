@@ -154,7 +154,8 @@ def test_the_encoding_of_an_attached_file_can_be_changed(desk: Desk, tmp_path: P
     assert chips.chips[1].encoding_button is None
     button = chips.chips[0].encoding_button
     assert button is not None
-    assert button.text() == "Western European (Windows-1252)"
+    assert button.text() == "Western European (Windows-1252) ▾"
+    assert any("“alt.txt” does not state" in each for each in desk.assembly.window.banners.texts)
     menu = button.menu()
     (cyrillic,) = (each for each in menu.actions() if each.text() == "Cyrillic (Windows-1251)")
     cyrillic.trigger()
@@ -162,6 +163,7 @@ def test_the_encoding_of_an_attached_file_can_be_changed(desk: Desk, tmp_path: P
     assert desk.chat.outgoing.attachments[0].text == "Grüße".encode("cp1252").decode("cp1251")
     assert not any("alt.txt" in text for text in desk.banners.texts)  # it named the other one
     assert [each.name for each in desk.chat.outgoing.attachments] == ["alt.txt", "new.txt"]
+    assert desk.assembly.window.banners.texts == []  # what it says is no longer so
 
 
 @pytest.mark.qt_log_ignore("This plugin does not support")
