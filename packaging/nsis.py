@@ -93,7 +93,7 @@ def icon() -> bytes:
         painter.end()
         buffer = QBuffer()
         buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-        image.save(buffer, "PNG")
+        image.save(buffer, "PNG")  # type: ignore[call-overload]  # the stub has it as bytes
         pictures.append(buffer.data().data())
     table, at = struct.pack("<HHH", 0, 1, len(pictures)), 6 + 16 * len(pictures)
     for size, picture in zip(_ICON_SIZES, pictures, strict=True):
