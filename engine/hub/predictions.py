@@ -15,7 +15,7 @@ from engine.errors import OutOfMemory, UserFixable
 from engine.hub.advice import Badge, Fit
 from engine.hub.curated import Curated, CuratedModel, curated
 from engine.hub.messages import Repository, Variant
-from engine.hub.sketch import in_format, of_listed, of_stored, of_variant
+from engine.hub.sketch import head_of_listed, in_format, of_listed, of_stored, of_variant
 from engine.language import number, sentences, tr
 from engine.machine.facts import Machine
 from engine.machine.memory import host_reserve
@@ -23,7 +23,7 @@ from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
 from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
-from engine.model.text.shortlist import shortened
+from engine.model.text.shortlist import OWN_ROWS, shortened
 from engine.plan.facts import ModelFacts, Wish, usual_draft
 from engine.plan.footprint import Footprint, footprint, weight_count
 from engine.plan.memory import COMFORTABLE_CONTEXT
@@ -93,8 +93,13 @@ class Predictions:
         return after / before if before and after else None
 
     def drafts(self, target: CuratedModel) -> list[ModelFacts]:
-        """Return the models that are listed as a target's drafts."""
-        return [draft_facts(draft) for draft, _ in self._known.drafts_for(target)]
+        """Return the models that are listed as a target's drafts, and at last its MTP head."""
+        drafts = [draft_facts(draft) for draft, _ in self._known.drafts_for(target)]
+        head = head_of_listed(target)
+        if head is not None:
+            held = in_format(shortened(head, OWN_ROWS), WeightFormat.Q4)
+            drafts.append(ModelFacts(tr("MTP head"), held, target.context))
+        return drafts
 
     def judged(
         self, target: ModelFacts, drafts: Sequence[ModelFacts], *, guessed: bool = False
