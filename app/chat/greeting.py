@@ -108,6 +108,10 @@ class Greeting(QWidget):
         room = min(self.width(), COLUMN) - _AROUND_EXAMPLES
         self._show_examples(columns=2 if room >= 2 * widest else 1)
 
+    def keep_clear(self, covered: int) -> None:
+        """Leave so many pixels at the top to what lies over it."""
+        self.setContentsMargins(0, covered, 0, 0)
+
     def _show_examples(self, columns: int) -> None:
         if self._columns != columns:
             self._columns = columns

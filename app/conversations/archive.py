@@ -1,4 +1,7 @@
-"""Conversations as files, read and written beside the window. No Qt in here."""
+"""Conversations as files, read and written beside the window. No Qt in here.
+
+What knows the formats is imported where it is used: the first picture does without.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.history import Conversation, StoredMessage, beside
-from app.history.exchange import Imported, export_json, import_text
-from app.history.markdown_file import markdown, reading_copy
 from app.history.trees import Trees
 from app.session.titles import title_of
 from engine.errors import Cancelled, UserFixable
 from engine.language import tr
 from engine.request import Role
+
+if TYPE_CHECKING:
+    from app.history.exchange import Imported
 
 _UNNAMED = "new chat"
 """The title that ChatGPT and Open WebUI give to what nobody has named."""
@@ -74,6 +79,8 @@ def export(
     progress: Progress,
 ) -> None:
     """Write conversations into a file; as Markdown each into its own where `path` is a folder."""
+    from app.history.exchange import export_json
+
     with beside(history) as store:
         if form is ExportFormat.JSON:
             ids = [each.id for each in conversations]
@@ -93,6 +100,8 @@ def _write_one(
     messages: Sequence[StoredMessage],
     form: ExportFormat,
 ) -> None:
+    from app.history.markdown_file import markdown, reading_copy
+
     if not form.to_read:
         write(path, markdown(conversation, messages))
         return
@@ -110,12 +119,16 @@ def _write_one(
 
 def write_reading_copy(history: Path, conversation: Conversation, path: Path) -> None:
     """Write a conversation as clean Markdown, which is not to be imported again."""
+    from app.history.markdown_file import reading_copy
+
     with beside(history) as store:
         write(path, reading_copy(conversation, store.branches.messages(conversation.id)))
 
 
 def take_in(history: Path, paths: Sequence[Path], progress: Progress) -> Taken:
     """Store the conversations in files, each file as a whole or not at all."""
+    from app.history.exchange import Imported, import_text
+
     conversations: list[Conversation] = []
     troubles: list[UserFixable] = []
     left_out = marks = 0

@@ -51,7 +51,8 @@ _DRAIN_BUDGET_S = 0.008
 _SWITCH_S = 0.0005
 """Time that a busy window may keep the interpreter from the engine, which needs it once a token.
 
-Python's own 5 ms would be a fifth of the time that a forward of a small model takes.
+Python's own 5 ms would be a fifth of the time that a forward of a small model takes. The other way
+round, the window waits as long for its turn while the engine is imported and a model is read.
 """
 
 _NICENESS = 5
@@ -92,13 +93,7 @@ def real_engine(emit: Callable[[Event], None]) -> EngineLike:
     """The engine; imported only now, because what it imports takes a while."""
     from engine.service.engine import Engine
 
-    share_the_interpreter()
     return Engine(emit)
-
-
-def share_the_interpreter() -> None:
-    """Keep a busy window from holding up the engine."""
-    sys.setswitchinterval(_SWITCH_S)
 
 
 def give_way() -> None:
@@ -264,6 +259,7 @@ class EngineBridge(QObject):
 
     def _start_engine(self, first: Callable[[], Command | None]) -> None:
         try:
+            sys.setswitchinterval(_SWITCH_S)
             give_way()
             numpy_whole()
             engine = self._factory(self._events.append)

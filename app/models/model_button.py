@@ -16,13 +16,13 @@ from app.models.model_texts import kind_beside
 from app.models.server_book import ServerBook
 from app.models.server_menu import ServerMenu
 from app.theme.keys import with_keys
+from app.widgets.text_button import OPENER
 from engine.language import tr
 from engine.language.units import file_size
 
 _WIDEST = 220
 _MANY = 6
 """Models from which on there is a field to search them."""
-_OPENER = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}"
 
 
 class ModelButton(QToolButton):
@@ -108,7 +108,7 @@ class ModelButton(QToolButton):
                 words = status.model_name
         metrics = QFontMetrics(self.font())
         shown = metrics.elidedText(words, Qt.TextElideMode.ElideRight, _WIDEST)
-        self.setText(f"{shown} {_OPENER}")
+        self.setText(f"{shown} {OPENER}")
         self.setAccessibleName(tr("Model: {name}").format(name=words))
 
 

@@ -35,7 +35,7 @@ class RecordedAnswer:
         if whole is None:
             return []
         message, request_id = self.message, self.request_id
-        stats = message.stats if len(recordings) == 1 else None  # it tells of the last go only
+        stats = message.stats if len(recordings) == 1 else None  # some tell of the last go only
         units, spans = Units(message.text), iter(whole.spans)
         first = whole.rounds[0]
         wait = _BEFORE_S if stats is None or stats.ttft_s is None else stats.ttft_s

@@ -351,7 +351,7 @@ class TimelineView(PaintedView):
             (1.0, Qt.AlignmentFlag.AlignRight),
         ):
             at = first + share * (view.end - view.start)
-            painter.drawText(below, side, wording.duration(at) if at > 0 else "0")
+            painter.drawText(below, side, wording.since_begin(at))
 
     def paint_over(self, painter: QPainter) -> None:
         """Paint a frame around the round pointed at, and the cursor."""

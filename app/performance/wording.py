@@ -16,6 +16,8 @@ ABSENT = "–"
 GIB = 2**30
 _NOTEWORTHY = 0.05
 """Smaller shares of the time are not worth a sentence."""
+_SHOWN_S = 5e-5
+"""Less would be written as nothing."""
 _COUNTS = 0.005
 """Smaller shares would be told as nothing."""
 
@@ -59,6 +61,11 @@ def span(seconds: float) -> str:
         return units.seconds(seconds, "g")
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}:{rest:02}" if rest else units.minutes(minutes, "d")
+
+
+def since_begin(seconds: float) -> str:
+    """A moment on an axis that begins with an answer; sums of floats may miss that a little."""
+    return duration(seconds) if seconds >= _SHOWN_S else "0"
 
 
 def memory(used: int | None, total: int | None) -> str:

@@ -14,7 +14,14 @@ from app.session.rounds_keeper import RoundsKeeper
 from app.session.saving import Saving
 from app.signals import TypedSignal
 from engine.commands import Generate, Stop
-from engine.events import Failed, Finished, FinishReason, RoundFinished, TextDelta
+from engine.events import (
+    AnswerStats,
+    Failed,
+    Finished,
+    FinishReason,
+    RoundFinished,
+    TextDelta,
+)
 from engine.language import sentences
 from engine.request import ChatRequest, ToolCall, ToolChoice
 
@@ -181,11 +188,20 @@ def _ended(live: LiveAnswer, event: Finished, failure: str) -> StoredMessage:
         token_ids=ids,
         state=state,
         failure=failure,
-        stats=event.stats if event.stats.committed else base.stats,
+        stats=_stats(base, event.stats),
         signature=event.signature,
         marks=live.marks,
         calls=_calls(text, live.tools) if state is AnswerState.COMPLETE else (),
     )
+
+
+def _stats(base: StoredMessage, added: AnswerStats) -> AnswerStats | None:
+    """Return what the whole answer took; of one that was cut short only its tokens are known."""
+    if not added.committed:
+        return base.stats
+    if base.stats is None:
+        return replace(added, committed=len(base.token_ids or ()) + added.committed)
+    return base.stats.followed_by(added)
 
 
 def _calls(text: str, tools: ToolChoice) -> tuple[ToolCall, ...]:

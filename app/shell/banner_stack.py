@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, QTimer
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCursor
 from PySide6.QtWidgets import QApplication, QBoxLayout, QFrame, QScrollArea, QWidget
 from shiboken6 import isValid
@@ -33,6 +33,9 @@ class BannerStack(QScrollArea):
     moves under the pointer; while that is inside, nothing goes away by itself either. It is as
     high as it needs to be, up to half of the window; then it scrolls.
     """
+
+    covers = Signal(int)
+    """Pixels that it takes at the upper edge of what it covers."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -159,6 +162,7 @@ class BannerStack(QScrollArea):
         if not self._banners:
             self.hide()
             self._above = True
+            self.covers.emit(0)
         if self._body is None or not self._banners or not self._over.isVisible():
             return
         size = self._wanted_size()
@@ -177,6 +181,7 @@ class BannerStack(QScrollArea):
         self.setGeometry(self._rect(size, self._above))
         self.show()
         self.raise_()
+        self.covers.emit(size.height() + 2 * _EDGE if self._above else 0)
 
     def _wanted_size(self) -> QSize:
         assert self._body is not None  # noqa: S101 - asked with a body only

@@ -118,6 +118,7 @@ class MainWindow(QMainWindow):
         self._splitter.setChildrenCollapsible(False)
         self.banners = BannerStack(self.pages)
         self.pages.currentChanged.connect(lambda _index: self.banners.lie_over(self.pages.body))
+        self.banners.covers.connect(self.chat.greeting.keep_clear)
         self.banners.lie_over(self.pages.body)
         self._load_notices = LoadNotices(
             services.models.running, services.session, services.settings, self

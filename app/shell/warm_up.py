@@ -13,20 +13,66 @@ from app.engine_link.background import in_background, numpy_whole
 _log = logging.getLogger(__name__)
 
 SOON = (
+    "app.markdown.dialect",
+    "app.chat.text.markdown",
+    "app.chat.text.block_stream",
+    "app.chat.text.typed",
     "app.chat.text.message_source",
+    "app.markdown.maths.symbols",
+    "app.markdown.maths.scripts",
+    "app.markdown.maths.shapes",
+    "app.markdown.maths.atoms",
     "app.markdown.maths.formula",
+    "app.chat.text.lines",
+    "app.markdown.formula_object",
     "app.chat.text.inline_writer",
     "app.chat.text.highlight",
+    "app.chat.text.table",
     "app.chat.text.writer",
+    "app.chat.text.line_boxes",
+    "app.chat.text.backdrop",
+    "app.chat.text.tint",
+    "app.chat.text.overlay",
+    "app.chat.text.surface",
+    "app.chat.text.thought_view",
     "app.chat.text.text_view",
     "app.tuning.budget.model",
+    "app.tuning.budget.axis",
     "app.tuning.budget.slider",
+    "app.tuning.budget.legend",
+    "app.tuning.budget.wording",
+    "app.tuning.budget.tables",
     "app.tuning.budget.curve_view",
+    "app.tuning.budget.layers",
+    "app.tuning.budget.layer_map",
+    "app.tuning.budget.memory_view",
     "app.tuning.budget.view",
+    "app.tuning.choice_row",
+    "app.tuning.draft_list",
+    "app.tuning.mode_list",
+    "app.tuning.refusal_notice",
+    "app.widgets.popover",
     "app.tuning.run_panel",
 )
-"""Modules of the first message and of the panel of how the model runs, in pieces of some ms."""
-LATER = ("app.settings_page.rows", "app.settings_page.tools")
+"""Modules of the first message and of the panel of how the model runs, after those they import.
+
+Each is a turn of the loop of its own: while the engine is imported, too, 15 ms of work take 50.
+"""
+LATER = (
+    "app.widgets.number_box",
+    "app.settings_page.editors",
+    "app.settings_page.rows",
+    "app.tools.results",
+    "app.tools.server",
+    "app.session.file_parts",
+    "engine.model.text.tool_calls",
+    "app.session.calls",
+    "app.tools.toolbox",
+    "app.settings_page.tool_server_dialog",
+    "app.settings_page.tool_server_json",
+    "app.settings_page.tool_servers",
+    "app.settings_page.tools",
+)
 """Modules of the settings."""
 _LATER_MS = 6_000
 """By then a model is loaded, as a rule: that is not to wait for the settings."""

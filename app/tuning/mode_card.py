@@ -84,6 +84,7 @@ class Reasons(QWidget):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self._plan: PlanSummary | None = None
+        self._planning = False
         self.title = QLabel(self)
         self.title.setProperty("look", "title")
         self.words = plain_label("", self, "muted")
@@ -95,10 +96,10 @@ class Reasons(QWidget):
         self.more.toggled.connect(lambda _on: self._show())
         vbox(hbox((self.title, 1), self.more, spacing=8), self.words, to=self, spacing=6, margins=0)
 
-    def show_plan(self, plan: PlanSummary | None) -> None:
-        """Show the reasons of a plan."""
-        if plan is None or plan != self._plan:
-            self._plan = plan
+    def show_plan(self, plan: PlanSummary | None, *, planning: bool = False) -> None:
+        """Show the reasons of a plan; faint while another mode or draft is being planned."""
+        if plan is None or plan != self._plan or planning is not self._planning:
+            self._plan, self._planning = plan, planning
             self._show()
 
     def _show(self) -> None:
@@ -107,7 +108,9 @@ class Reasons(QWidget):
         self.setVisible(bool(reasons))
         if plan is None or not reasons:
             return
-        self.title.setText(tr("Why {mode}").format(mode=mode_name(plan.mode)))
+        why = tr("Why {mode}").format(mode=mode_name(plan.mode))
+        self.title.setText(tr("Planning…") if self._planning else why)
+        self.words.setEnabled(not self._planning)
         every = self.more.isChecked()
         self.words.setText("\n".join(reasons if every else reasons[:1]))
         self.more.setVisible(len(reasons) > 1)

@@ -11,12 +11,12 @@ from PySide6.QtWidgets import QToolButton, QWidget
 from app.engine_link.plan_texts import chosen_words, mode_name, run_words
 from app.theme.keys import with_keys
 from app.tuning.run_choice import RunChoice
+from app.widgets.text_button import OPENER
 from engine.language import tr
 
 if TYPE_CHECKING:
     from app.tuning.run_panel import RunPanel
 
-_OPENER = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}"
 KEYS = "Ctrl+Shift+T"
 _BELOW = 4
 
@@ -90,7 +90,7 @@ class RunButton(QToolButton):
         words = chosen_words(running.profile.mode, plan)
         if running.pending:
             words = tr("Next: {mode}").format(mode=mode_name(running.profile.mode))
-        self.setText(f"{words} {_OPENER}")
+        self.setText(f"{words} {OPENER}")
         self.setEnabled(running.possible)
         self.setAccessibleName(tr("How the model runs: {mode}").format(mode=words))
         told = [with_keys(tr("How the model runs"), KEYS)]

@@ -225,7 +225,9 @@ class TuningPage(PageFrame):
         profile, told = self.choosing.profile, self.previews.last
         plan = self._bridge.status.plan if told is None or told.plan is None else told.plan
         self.mode.show_choice(self.choosing)
-        self.mode.reasons.show_plan(plan)
+        asked = None if told is None else ModelProfile.of(told.load)
+        fits = asked is None or (asked.mode, asked.draft) == (profile.mode, profile.draft)
+        self.mode.reasons.show_plan(plan, planning=self.previews.waiting and not fits)
         self.memory.budget.show_profile(profile)
         self.memory.show_choice(self.choosing, plan)
         if not self.choosing.differs or self.previews.current is not None:

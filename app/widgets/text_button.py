@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 from PySide6.QtWidgets import QPushButton, QWidget
 
+OPENER = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}"
+"""Stands behind words that open a menu."""
+
 
 def text_button(
     words: str,

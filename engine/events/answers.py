@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import zip_longest
 
 from engine.commands import QuestionId
 
 BUSY_CPU = 20.0
 """Percent of the CPU in other programs' hands from which on they are the cause of a speed."""
+
+
+def _added(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(map(sum, zip_longest(first, second, fillvalue=0)))
+
+
+def _mean(first: float | None, second: float | None, weights: tuple[float, float]) -> float | None:
+    """The mean of what is known of two, weighted; the second one where neither has a weight."""
+    if first is None or second is None:
+        return second if first is None else first
+    total = sum(weights)
+    return (first * weights[0] + second * weights[1]) / total if total > 0 else second
 
 
 class FinishReason(StrEnum):
@@ -253,6 +266,39 @@ class AnswerStats:
     """The server's own figure of its speed; None where it tells none."""
     others_cpu: float | None = None
     """Percent of the CPU in other programs' hands meanwhile; None: not known."""
+
+    def followed_by(self, later: AnswerStats) -> AnswerStats:
+        """Return what an answer took in all that was written in two goes, with a pause between.
+
+        What is of a beginning, such as the prompt and the time to the first token, is this one's;
+        what is of the circumstances, such as mode and server, is the later one's.
+        """
+        verified = self.rounds - self.plain_rounds, later.rounds - later.plain_rounds
+        decoded = self.decode_seconds, later.decode_seconds
+        return replace(
+            later,
+            prompt_tokens=self.prompt_tokens,
+            reused_tokens=self.reused_tokens,
+            ttft_s=self.ttft_s,
+            committed=self.committed + later.committed,
+            rounds=self.rounds + later.rounds,
+            plain_rounds=self.plain_rounds + later.plain_rounds,
+            drafted=self.drafted + later.drafted,
+            accepted=self.accepted + later.accepted,
+            drafted_by_depth=_added(self.drafted_by_depth, later.drafted_by_depth),
+            accepted_by_depth=_added(self.accepted_by_depth, later.accepted_by_depth),
+            acceptance_length=_mean(self.acceptance_length, later.acceptance_length, verified),
+            tokens_per_s=_mean(self.tokens_per_s, later.tokens_per_s, decoded),
+            seconds=self.seconds + later.seconds,
+            draft_seconds=self.draft_seconds + later.draft_seconds,
+            verify_seconds=self.verify_seconds + later.verify_seconds,
+            decode_seconds=sum(decoded),
+            useful_seconds=self.useful_seconds + later.useful_seconds,
+            wasted_seconds=self.wasted_seconds + later.wasted_seconds,
+            fallback_reason=later.fallback_reason or self.fallback_reason,
+            host_tokens_per_s=_mean(self.host_tokens_per_s, later.host_tokens_per_s, decoded),
+            others_cpu=_mean(self.others_cpu, later.others_cpu, decoded),
+        )
 
     @property
     def disturbed(self) -> bool:

@@ -4,7 +4,6 @@ So an unusable model costs nothing, and the one in memory can stay."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from engine.errors import UserFixable
 from engine.language import tr
 from engine.loading.drafts import drafts_of, refuse_head
 from engine.loading.inspected_model import InspectedModel
-from engine.machine.facts import Machine
+from engine.machine.facts import Accelerator, Machine
 from engine.model.config import ModelConfig
 from engine.model.local_model import LocalModel
 from engine.model.model_files import FilesState, own_files
@@ -95,7 +94,7 @@ class Inspection:
         if not plain and command.draft is not DraftChoice.NONE:
             drafts = drafts_of(command.draft, target, text.tokenizer, memory)
         drafts = tuple(replace(draft, kv=command.kv) for draft in drafts)
-        return cls(command, target, drafts, text, _that_serves(machine, [target, *drafts]))
+        return cls(command, target, drafts, text, _that_serves(machine, target.config))
 
     def changed_to(self, load: Load) -> Inspection:
         """Return what looking at the same files for another load would come to."""
@@ -110,15 +109,16 @@ class Inspection:
         return replace(self, command=load, target=target, drafts=drafts)
 
 
-def _that_serves(machine: Machine, models: Sequence[InspectedModel]) -> Machine:
-    """Return the machine, its devices unusable where they cannot run these models."""
-    configs = [model.config for model in models if isinstance(model.config, ModelConfig)]
-    reason = next(filter(None, map(why_not_served, configs)), "")
-    anywhere = any(config.recurrent for config in configs)
-    return replace(
-        machine,
-        accelerators=tuple(
-            replace(found, unusable=found.unusable or reason) if found.webgpu or anywhere else found
-            for found in machine.accelerators
-        ),
-    )
+def _that_serves(machine: Machine, target: ModelConfig) -> Machine:
+    """Return the machine, its devices unusable where they cannot run a model."""
+    shaders, torch = why_not_served(target), ""
+    if target.recurrent:
+        torch = tr("Duotail runs models with recurrent states on the CPU or through WebGPU")
+
+    def reason(found: Accelerator) -> str:
+        if found.unusable or found.takes_core:
+            return found.unusable
+        return shaders if found.webgpu else torch
+
+    every = tuple(replace(found, unusable=reason(found)) for found in machine.accelerators)
+    return replace(machine, accelerators=every)

@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from engine.backend.webgpu.served import why_not_served
 from engine.commands import KvType, Mode
+from engine.machine.facts import Accelerator
 from engine.model.config import Fusion, FusionKind
 from engine.plan.footprint import Footprint
 
@@ -66,6 +68,13 @@ class DraftFacts:
     def is_head(self) -> bool:
         """Tell whether it drafts from the target's hidden states."""
         return self.model.footprint.fusion is not None
+
+    def runs_on(self, found: Accelerator) -> bool:
+        """Tell whether it can draft on an accelerator; one with states drafts there in no call."""
+        config = self.model.footprint.config
+        if config is None or not found.webgpu:
+            return True
+        return not (config.recurrent or why_not_served(config))
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,8 @@ class Footprint:
         head: with the final norm, and with the output matrix also where that is `embedding`.
         tied: embedding and head share one matrix, held once where both lie on one device.
         kv_bytes_per_block: keys and values of one token in one block that attends.
-        state_bytes: of one sequence in all blocks that keep a state instead, however long it is.
+        states: bytes of one sequence in each block, where it keeps a state instead, however long it
+            is; 0: it attends. Empty where all do.
         kind: the types of stored weights in one word, as in "Q4_K_M".
         config: the model's shape; None of a model that runs through transformers.
         kv: type of keys and values on the CPU; F16 also where they are floats of 32 bits.
@@ -110,7 +111,7 @@ class Footprint:
     kind: str = ""
     config: ModelConfig | None = None
     kv: KvType = KvType.F16
-    state_bytes: int = 0
+    states: tuple[int, ...] = ()
 
     @property
     def weight_bytes(self) -> int:
@@ -123,6 +124,11 @@ class Footprint:
         """KV cache bytes of one token in all blocks."""
         attending = self.config.attending if self.config else len(self.blocks)
         return self.kv_bytes_per_block * attending
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of one sequence's states on the CPU."""
+        return sum(self.states)
 
     @property
     def hidden(self) -> int:
@@ -175,12 +181,11 @@ class Footprint:
         """Name of the weights' type, for people."""
         return self.kind or tr(WORDS[self.format])
 
-    def kv_bytes(self, context: int, blocks: int) -> int:
-        """Return the bytes of one sequence's cache in so many blocks, with room for a tree."""
-        slots = _up(context + MAX_TREE, _CHUNK)
-        if self.state_bytes:  # such models are not cut
-            return (self.kv_bytes_per_token * slots + self.state_bytes) if blocks else 0
-        return self.kv_bytes_per_block * blocks * slots
+    def kv_bytes(self, context: int, blocks: range) -> int:
+        """Return the bytes of one sequence's cache in some blocks, with room for a tree."""
+        states = [each for each in self.states[blocks.start : blocks.stop] if each]
+        attending = len(blocks) - len(states)
+        return attending * self.kv_bytes_per_block * _up(context + MAX_TREE, _CHUNK) + sum(states)
 
     def feature_bytes(self, context: int) -> int:
         """Return the bytes that one sequence of the target keeps for this head, in whole pages."""
@@ -189,7 +194,7 @@ class Footprint:
     def device_kv_bytes(self, context: int, blocks: int) -> int:
         """Return the bytes of one sequence's KV cache in so many blocks on an accelerator."""
         if self.config is None:
-            return self.kv_bytes(context, blocks)
+            return self.kv_bytes(context, range(blocks))
         return cache_bytes(self.config, blocks, context + MAX_TREE)
 
 
@@ -282,7 +287,7 @@ def _footprint(
         config=config,
         kind=kind,
         kv=kv,
-        state_bytes=state_bytes(config),
+        states=state_bytes(config),
     )
 
 

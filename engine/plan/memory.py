@@ -153,6 +153,7 @@ def _that_leave_room(found: Accelerator, models: Sequence[Footprint], tokens: in
     usable -= sum(room.own for room in rooms) + max((room.shared for room in rooms), default=0)
     usable -= usable // _SLACK + runtime_bytes(found)
     usable -= sum(held.weight_bytes for held in models)
+    usable -= sum(_kv_bytes(held, 0, len(held.blocks), found) for held in models if held.states)
     per_token = sum(held.kv_bytes_per_token for held in models)
     return min(_tokens(usable, per_token) - MAX_TREE - _CHUNKS, tokens)
 
@@ -213,13 +214,17 @@ def on_cpu(held: Footprint, context: int, *, alone: bool) -> PlannedMemory:
     blocks, count = bytes_upto(held), len(held.blocks)
     embedding = held.embedding.nbytes
     rest = blocks[-1] - blocks + held.head.nbytes + (0 if held.tied else embedding)
-    kv = [held.kv_bytes(context, count - cut) for cut in range(count + 1)]
+    kv = [held.kv_bytes(context, range(cut, count)) for cut in range(count + 1)]
     work = [_native_room(held, 0, context, heads=True)]
     if alone:
         return PlannedMemory.of(rest[:1], kv[:1], work)
-    some, none = (_native_room(held, cut, context, heads=True) for cut in (1, count))
     outside = 0 if held.tied else _native_room(held, count, context, heads=False)
-    work += [some] * (count - 1) + [none, outside]
+    if held.states:  # every state has memory of its own there
+        work += [_native_room(held, cut, context, heads=True) for cut in range(1, count + 1)]
+    else:
+        some, none = (_native_room(held, cut, context, heads=True) for cut in (1, count))
+        work += [some] * (count - 1) + [none]
+    work.append(outside)
     return PlannedMemory.of(np.append(rest, 0 if held.tied else embedding), [*kv, 0], work)
 
 
@@ -243,7 +248,7 @@ def draft_on_cpu(held: Footprint, context: int) -> PlannedMemory:
     """Return the memory of a draft on the CPU."""
     room = _native_draft_room(held.config, context) if held.config else 0
     weights = np.array([held.weight_bytes], dtype=np.int64)
-    return PlannedMemory.of(weights, [held.kv_bytes(context, len(held.blocks))], [room])
+    return PlannedMemory.of(weights, [held.kv_bytes(context, range(len(held.blocks)))], [room])
 
 
 @lru_cache(maxsize=_KEPT)
@@ -316,11 +321,12 @@ def _room(held: Footprint, context: int, found: Accelerator, *, heads: bool) -> 
 
 
 def _kv_bytes(held: Footprint, context: int, blocks: int, found: Accelerator) -> int:
-    """Return the bytes of one sequence's KV cache in so many blocks."""
+    """Return the bytes of one sequence's cache in the first so many blocks."""
     if found.webgpu and held.config is not None:
-        return webgpu_sizes.cache_bytes(held.config, blocks, context + MAX_TREE)
-    kv_bytes = held.kv_bytes if found.takes_core else held.device_kv_bytes
-    return kv_bytes(context, blocks)
+        return webgpu_sizes.cache_bytes(held.config, range(blocks), context + MAX_TREE)
+    if found.takes_core:
+        return held.kv_bytes(context, range(blocks))
+    return held.device_kv_bytes(context, blocks)
 
 
 def _device_room(held: Footprint, context: int, found: Accelerator, *, heads: bool) -> _Room:

@@ -111,7 +111,11 @@ class Throughput:
             strategies = []
         for index in range(len(self._drafts)):
             strategies.append(Strategy(index, CPU))
-            if found is not None and wish.mode is not Mode.CPU:
+            if (
+                found is not None
+                and wish.mode is not Mode.CPU
+                and self._drafts[index].runs_on(found)
+            ):
                 strategies.append(Strategy(index, found.device))
             if found is not None and wish.parallel and wish.mode in (Mode.AUTO, Mode.DUO):
                 strategies.append(Strategy(index, CPU, parallel=True))

@@ -23,6 +23,12 @@ from transformers.models.qwen3_5 import modeling_qwen3_5
 from transformers.models.qwen3_5_moe import modeling_qwen3_5_moe
 from transformers.models.qwen3_next import modeling_qwen3_next
 
+from engine.backend.decoder import Decoder
+from engine.backend.native.library import Format
+from engine.backend.native.segment import NativeBackend
+from engine.model.config import ModelConfig
+from engine.model.heads.description import DraftOnly
+from engine.model.local_model import LocalModel
 from engine.model.weights.readable import Floats
 
 UNLIKE: dict[str, Any] = {
@@ -179,6 +185,18 @@ class MtpReference(torch.nn.Module):
                 out = self.norm(found[0] if isinstance(found, tuple) else found)[0]
                 known = torch.cat([known, out[-1:]])
             return out.numpy(), (out @ self._head.T).numpy()
+
+
+def head_of(path: Path, fmt: Format | None = Format.F32) -> Decoder:
+    """The MTP head in a model's files."""
+    target = LocalModel.inspect(path)
+    model = target.mtp()
+    assert isinstance(target.config, ModelConfig)
+    assert isinstance(model.config, DraftOnly)
+    config = model.config.for_target(target.config, model.name, target.name)
+    tied = target.config.tie_word_embeddings
+    weights = model.draft_weights(config, target.own_weights(target.config), tied)
+    return Decoder.build(config, weights, NativeBackend(fmt))
 
 
 _GGUF_LEAVES = {

@@ -83,12 +83,17 @@ from planning_bugs import (
 )
 from planting import everywhere
 from recurrent_bugs import (
+    a_devices_convolution_over_neighbours,
+    a_devices_states_do_not_go_back,
     a_lead_followed_after_a_rejection,
     a_lead_taken_for_ones_own,
     accepted_rows_left_among_the_rejected,
+    accepted_rows_of_a_device_left_where_they_were,
     an_mtp_head_goes_on_from_what_is_not_normed,
     convolution_over_neighbours,
     norms_of_an_mtp_head_taken_as_they_are,
+    paths_begin_where_others_end,
+    rejected_rows_in_a_devices_state,
     rejected_rows_in_the_state,
     siblings_begin_with_each_others_state,
     states_that_do_not_go_back,
@@ -391,6 +396,9 @@ _STREAM = _MODEL + "text/test_text_stream.py::"
 _PARITY = ("tests/engine/backend/test_parity.py",)
 _PLAN = ("tests/engine/plan/test_against_ledgers.py",)
 _CACHE = ("tests/engine/backend/test_packed_cache.py",)
+_DEVICE_STATES = "tests/engine/backend/webgpu/test_webgpu_delta.py::test_"
+_DEVICE_ROUNDS = (f"{_DEVICE_STATES}rejected_and_moved_rows_leave_nothing",)
+_DEVICE_SNAPSHOTS = (f"{_DEVICE_STATES}snapshots_are_few_and_have_their_memory_from_the_first",)
 
 
 def siblings_seen_on_an_accelerator() -> None:
@@ -501,6 +509,11 @@ BUGS: dict[str, Bug] = {
         Bug(a_lead_followed_after_a_rejection, ("tests/engine/backend/test_delta.py",)),
         Bug(siblings_begin_with_each_others_state, ("tests/engine/backend/test_delta.py",)),
         Bug(states_that_do_not_go_back, ("tests/engine/backend/test_delta.py",)),
+        Bug(rejected_rows_in_a_devices_state, _DEVICE_ROUNDS),
+        Bug(accepted_rows_of_a_device_left_where_they_were, _DEVICE_ROUNDS),
+        Bug(paths_begin_where_others_end, _DEVICE_ROUNDS),
+        Bug(a_devices_convolution_over_neighbours, _DEVICE_ROUNDS),
+        Bug(a_devices_states_do_not_go_back, _DEVICE_SNAPSHOTS),
         Bug(rates_taken_as_stored, ("tests/engine/loading/test_hybrid.py",)),
         Bug(value_heads_taken_for_neighbours, ("tests/engine/loading/test_hybrid.py",)),
         Bug(the_heads_block_counted, ("tests/engine/loading/test_hybrid.py",)),

@@ -50,6 +50,56 @@ def states_that_do_not_go_back() -> None:
     NativeCache.crop = lambda _self, _slots: None  # type: ignore[method-assign]
 
 
+def rejected_rows_in_a_devices_state() -> None:
+    """A round on a WebGPU device writes its rows into the state, as if all were accepted."""
+    from engine.backend.webgpu.states import StateRows
+
+    honest = StateRows._walk
+
+    def walk(self: Any, *arguments: Any, **wishes: Any) -> Any:
+        words, nodes = honest(self, *arguments, **wishes)
+        words[2] = words[1]
+        return words, nodes
+
+    StateRows._walk = walk  # type: ignore[method-assign]
+
+
+def accepted_rows_of_a_device_left_where_they_were() -> None:
+    """Rows of an accepted path are not told of, and others are taken in."""
+    from engine.backend.webgpu.states import StateRows
+
+    StateRows.move = lambda _self, _sources, _target: None  # type: ignore[method-assign]
+
+
+def paths_begin_where_others_end() -> None:
+    """The paths of a tree on a WebGPU device go on with the state of the path before."""
+    from engine.backend.webgpu import states
+
+    states.WALK_ANEW = 0
+
+
+def a_devices_convolution_over_neighbours() -> None:
+    """The convolution on a WebGPU device sees the rows staged before a node."""
+    from engine.backend.webgpu import states
+
+    honest = states.StateRows._walk
+
+    def walk(self: Any, *arguments: Any, **wishes: Any) -> Any:
+        words, nodes = honest(self, *arguments, **wishes)
+        begin, count = states.WALK_ENTRIES, self.window + nodes
+        words[begin + 1 : begin + 2 * count : 2] = range(-1, count - 1)
+        return words, nodes
+
+    states.StateRows._walk = walk  # type: ignore[method-assign]
+
+
+def a_devices_states_do_not_go_back() -> None:
+    """A conversation that is cropped to a snapshot keeps the state of what is gone."""
+    from engine.backend.webgpu.memory import GpuCache
+
+    GpuCache._copy = lambda *_arguments, **_wishes: None  # type: ignore[method-assign]
+
+
 def value_heads_taken_for_neighbours() -> None:
     """Value heads of a GGUF file are taken to lie beside those of the same key head."""
     from engine.model.families import qwen3_5

@@ -19,6 +19,7 @@ from app.theme.icons import IconButton, icon
 from app.theme.theme import current
 from app.widgets.boxes import hbox, vbox
 from app.widgets.flow_layout import FlowLayout
+from app.widgets.text_button import OPENER
 from engine.language import listed, tr, tr_count
 from engine.language.units import file_size
 
@@ -81,10 +82,12 @@ class AttachmentChip(QFrame):
     def _encodings(self, file: Attachment) -> QToolButton:
         """The button with the encoding that the file was read in, and the others to choose."""
         button = QToolButton(self)
-        button.setText(tr(ENCODINGS[file.encoding]))
+        name = tr(ENCODINGS[file.encoding])
+        button.setText(f"{name} {OPENER}")
+        button.setProperty("look", "quiet")
         button.setToolTip(tr("The file does not state its encoding. Choose another one here."))
         button.setAccessibleName(
-            tr("Encoding of “{name}”: {encoding}").format(name=file.name, encoding=button.text())
+            tr("Encoding of “{name}”: {encoding}").format(name=file.name, encoding=name)
         )
         button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(button)

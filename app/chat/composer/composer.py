@@ -95,6 +95,7 @@ class Composer(QFrame):
                 self.tools_button,
                 self.think_button,
                 (self._hint, 1),
+                Spacing(8),
                 self.meter,
                 Spacing(4),
                 self.send_button,
@@ -204,7 +205,7 @@ class Composer(QFrame):
     def _fit_words(self) -> None:
         """The hint is shown whole or not at all; what is wrong is always said."""
         wide = self.width() >= _ROOM_FOR_WORDS
-        room = self.width() // 3 if wide else self.width() // 4
+        room = 2 * self.width() // 5 if wide else self.width() // 4
         metrics = self.setup_button.fontMetrics()
         self.setup_button.setText(
             metrics.elidedText(self._setup_words[not wide], Qt.TextElideMode.ElideRight, room)

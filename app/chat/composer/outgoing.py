@@ -19,7 +19,7 @@ from app.engine_link.background import in_background
 from app.engine_link.bridge import EngineBridge
 from app.engine_link.status import EngineStatus
 from app.history import ChatSetup, StoredMessage
-from app.notices import report, report_failure, tell
+from app.notices import Notice, report, report_failure, tell, withdraw
 from app.session.attachments import (
     Attachment,
     as_block,
@@ -76,6 +76,10 @@ class Outgoing(QObject):
         choices.parts_asked.connect(self._take_parts)
         self._key: int | None = None
         self.attachments: list[Attachment] = []
+        self._told: dict[Attachment, Notice] = {}
+        """Notices on files of this draft."""
+        self._untold: list[Attachment] = []
+        """Files of other drafts on which there is something to say."""
         self._reading: dict[ReadingFile, int | None] = {}
         """Documents that are being read, and the conversations that they are for."""
         self._pastes = 0
@@ -186,7 +190,7 @@ class Outgoing(QObject):
 
     def _attach(self, key: int | None, attachment: Attachment) -> None:
         if attachment.notice:
-            tell(attachment.notice)
+            self._untold.append(attachment)
         if key != self._key:  # the user went on to another conversation meanwhile
             held = self._drafts.get(key)
             self._drafts.put(key, Draft(held.text, (*held.attachments, attachment)))
@@ -231,11 +235,20 @@ class Outgoing(QObject):
 
     def _show(self, attachments: list[Attachment]) -> None:
         self.attachments = attachments
+        self._tell_of_files()
         reading = [file for file, key in self._reading.items() if key == self._key]
         self._composer.chips.show_files([*attachments, *reading])
         self._composer.refresh()
         self._count_files()
         self._typed()
+
+    def _tell_of_files(self) -> None:
+        """Say what is to be known of the files, as long as they are on show."""
+        for gone in [each for each in self._told if each not in self.attachments]:
+            withdraw(self._told.pop(gone))
+        for each in [each for each in self._untold if each in self.attachments]:
+            self._untold.remove(each)
+            self._told[each] = tell(each.notice)
 
     # -- drafts ----------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from PySide6.QtCore import QPoint, QRect, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLabel, QToolButton, QWidget
 
@@ -108,6 +108,12 @@ class Footer(QWidget):
         """Keep every part at its end of the line."""
         super().resizeEvent(event)
         self._place()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """In another font fewer numbers may fit, or more; the parts have it a moment later."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            QTimer.singleShot(0, self, self._place)
 
     def _icon_of(self, act: Act) -> IconButton | None:
         return next((each for each in self._icons if each.property("act") == act.value), None)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from app.engine_link.bridge import EngineLike, share_the_interpreter
+from app.engine_link.bridge import EngineLike
 from engine.commands import Command, Generate
 from engine.events import AnswerStats, Event, Finished, RoundFinished
 from engine.request import ChatRequest, Message, Role
@@ -50,7 +50,6 @@ class Tap:
             RandomModels,  # only now, as `real_engine` does
         )
 
-        share_the_interpreter()
         self._engine = RandomModels(listen)
         return self
 

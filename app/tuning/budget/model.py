@@ -82,6 +82,12 @@ class BudgetModel:
             return self
         return replace(self, others=others)
 
+    def led_by(self, mode: Mode) -> BudgetModel:
+        """Return the same with another mode wished for, as far as it is possible at all."""
+        if self.main.mode is mode or all(curve.mode is not mode for curve in self.curves):
+            return self
+        return replace(self, curves=tuple(sorted(self.curves, key=lambda each: each.mode != mode)))
+
     # -- the card --------------------------------------------------------------------------
 
     @property

@@ -127,13 +127,19 @@ class BudgetView(QWidget):
         self.body.setVisible(model is not None)
         self.buttons.setVisible(card and model is not None)
         self.sentence.setVisible(card)  # without one, the line above says more
-        if model is not None and model != self.model:
+        if model is not None:
+            self._take(model)
+
+    def _take(self, model: BudgetModel) -> None:
+        if model != self.model:
             self.model, self._stale = model, True
             if self.isVisible():
                 self._show_all()
 
     def show_profile(self, profile: ModelProfile) -> None:
-        """Show where the budget stands; tells nobody."""
+        """Show where the budget stands, on the curve of the wished mode; tells nobody."""
+        if self.model is not None:
+            self._take(self.model.led_by(profile.mode))
         for part in (self.body, self.buttons):
             part.setEnabled(profile.mode is not Mode.CPU)
         if profile.vram != self.budget:

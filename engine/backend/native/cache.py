@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes as c
 import weakref
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,26 +15,22 @@ from engine.backend.native.memory import reserve
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.workspace import ROWS
 from engine.backend.segment import SegmentCache, own_cache
+from engine.backend.state_cache import StateCache
 
 MOST_SNAPSHOTS = 8
 """Snapshots of a sequence: of the beginnings of its last turns, mostly."""
 
 
-class NativeCache:
+class NativeCache(StateCache[NDArray[np.uint8]]):
     """Keys, values and states of one sequence, owned by the library; `kv` is the type of the first.
 
-    A state is that of the first committed tokens, and never of staged ones; see
-    engine/native/delta.c. So it can stay where it is while drafts are rejected, and to go back
-    further takes a snapshot.
+    See engine/native/delta.c for the states.
 
     Args:
         segment: its shape, and the weights that take committed tokens into a state.
         slots: tokens there is room for.
         pool: the threads that do so.
         account: where all of it is entered.
-
-    Attributes:
-        snapshots: the states at some numbers of tokens.
     """
 
     def __init__(
@@ -43,7 +38,7 @@ class NativeCache:
     ) -> None:
         self._segment, self._pool, self._account = segment, pool, account
         self._snapshot_bytes: int = library().dt_snapshot_bytes(segment)
-        self.snapshots: dict[int, NDArray[np.uint8]] = {}
+        super().__init__(ROWS if self._snapshot_bytes else 0)
         self.kv = NativeKv(segment.kv_type)
         self._nbytes: int = library().dt_cache_bytes(segment, slots)
         self.handle = 0
@@ -54,7 +49,7 @@ class NativeCache:
         if not self.handle:
             entry.release()
             raise MemoryError("no memory for keys and values")
-        weakref.finalize(self, library().dt_cache_free, self.handle)
+        weakref.finalize(self, library().dt_cache_free, self.handle).atexit = False
 
     @property
     def nbytes(self) -> int:
@@ -67,56 +62,27 @@ class NativeCache:
         return len(self.snapshots) * self._snapshot_bytes
 
     @property
-    def most_staged(self) -> int | None:
-        """Nodes that may be staged at a time: as many as are kept behind a state."""
-        return ROWS if self._snapshot_bytes else None
+    def past(self) -> int:
+        """Tokens that the states have taken in."""
+        return int(library().dt_cache_past(self.handle))
 
-    def reusable(self, slots: int) -> int:
-        """Return how many of the first `slots` slots it can go back to."""
-        if not self._snapshot_bytes or library().dt_cache_past(self.handle) <= slots:
-            return slots
-        return max((kept for kept in self.snapshots if kept <= slots), default=0)
+    def most_snapshots(self, budget: int) -> int:
+        """Return how many snapshots there may be."""
+        return min(max(budget // self._snapshot_bytes, 1), MOST_SNAPSHOTS)
 
-    def crop(self, slots: int) -> None:
-        """Go back to the first `slots` slots.
-
-        Raises:
-            ValueError: the states cannot go back there.
-        """
-        if not self._snapshot_bytes:
-            return
-        if library().dt_cache_past(self.handle) > slots:
-            if slots and slots not in self.snapshots:
-                raise ValueError("a state cannot go back without a snapshot")
-            library().dt_restore(self.handle, slots, pointer(self.snapshots.get(slots)))
-        self.snapshots = {kept: own for kept, own in self.snapshots.items() if kept <= slots}
-
-    def snapshot(self, slots: int, budget: int) -> None:
-        """Keep the states as they are after `slots` tokens, all that are committed.
-
-        Where there would be more of them than fit, the one goes that is nearest to another.
-
-        Args:
-            slots: the committed tokens.
-            budget: most bytes of all snapshots; one is kept in any case.
-
-        Raises:
-            OutOfMemory: there is no memory for it.
-        """
-        if not self._snapshot_bytes or not slots or slots in self.snapshots:
-            return
-        most = min(max(budget // self._snapshot_bytes, 1), MOST_SNAPSHOTS)
-        while len(self.snapshots) >= most:
-            places = sorted(self.snapshots)
-            gaps = {place: place - before for before, place in pairwise([0, *places])}
-            del self.snapshots[min(gaps, key=lambda place: gaps[place])]
+    def save(self, slots: int) -> NDArray[np.uint8]:
+        """Take all committed tokens into the states, and return a copy of those."""
         kept: NDArray[np.uint8] = reserve(
             self._account, (self._snapshot_bytes,), purpose=Purpose.KV
         )
         arguments = self._pool.handle, self._segment, self.handle, slots, pointer(kept)
         if result := library().dt_snapshot(*arguments):
             raise refusal(result)
-        self.snapshots[slots] = kept
+        return kept
+
+    def restore(self, slots: int, kept: NDArray[np.uint8] | None) -> None:
+        """Go back to states that were kept; None: to the beginning."""
+        library().dt_restore(self.handle, slots, pointer(kept))
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         """Take over the first `slots` slots of another cache, a number it can go back to.

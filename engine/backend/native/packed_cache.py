@@ -156,7 +156,7 @@ def _watch(memory: mmap.mmap) -> None:
     """Let answers end, and not the process, should the file become shorter meanwhile."""
     start = np.frombuffer(memory, np.uint8).ctypes.data
     if library().dt_watch(start, len(memory)) == 0:
-        weakref.finalize(memory, library().dt_unwatch, start)
+        weakref.finalize(memory, library().dt_unwatch, start).atexit = False
 
 
 def _table(memory: mmap.mmap) -> dict[str, Any] | None:

@@ -16,14 +16,18 @@ from engine.machine.cores import default_threads
 
 
 class ThreadPool:
-    """Native worker threads; the calling thread is one of them. Freed with its last user."""
+    """Native worker threads; the calling thread is one of them.
+
+    Freed with its last user; at the end of the process threads may still compute, so the system
+    takes it then.
+    """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.handle: int = library().dt_pool_new(threads)
         if not self.handle:
             raise MemoryError("no thread pool")
-        weakref.finalize(self, library().dt_pool_free, self.handle)
+        weakref.finalize(self, library().dt_pool_free, self.handle).atexit = False
 
 
 _pools: WeakValueDictionary[int, ThreadPool] = WeakValueDictionary()

@@ -113,15 +113,19 @@ def kv_token_bytes(heads: int, dim: int, kv: KvType) -> int:
     return heads * (2 * padded + (key_scales + 1) * _HALF)
 
 
-def state_bytes(config: ModelConfig) -> int:
-    """Bytes of one sequence's states, and of the rows kept behind them, in all blocks with one."""
+def state_bytes(config: ModelConfig) -> tuple[int, ...]:
+    """Bytes of one sequence's state, and of the rows kept behind it, of each block; 0: it attends.
+
+    Empty where no block has a state.
+    """
     if not config.recurrent or not _is_built():
-        return 0
-    counts = Counter(block for block in config.blocks if block.delta)
-    return sum(
-        count * int(library().dt_cache_bytes(c.byref(_segment_of(config, [block])), 1))
-        for block, count in counts.items()
-    )
+        return ()
+    each = {
+        block: int(library().dt_cache_bytes(c.byref(_segment_of(config, [block])), 1))
+        for block in set(config.blocks)
+        if block.delta
+    }
+    return tuple(each.get(block, 0) for block in config.blocks)
 
 
 def rows_bytes(rows: int, width: int) -> int:

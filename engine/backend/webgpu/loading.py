@@ -98,10 +98,17 @@ class GpuLoader:
             found.append(self._stacked(kind, names, self._native))
         return found
 
-    def router(self, name: str) -> GpuMatrix:
-        """Load a matrix that is never quantised here: its choices are all or nothing."""
-        kind = kind_of(self._weights, name)
-        return self._stacked(kind if kind in FORMATS else "F32", [name], None)
+    def unquantised(self, names: Sequence[str]) -> list[GpuMatrix]:
+        """Load matrices that are never quantised here, as `side_by_side` does.
+
+        Such as a router: small, its choices all or nothing.
+        """
+
+        def stored(name: str) -> str:
+            kind = kind_of(self._weights, name)
+            return kind if kind in FORMATS else "F32"
+
+        return [self._stacked(kind, list(every), None) for kind, every in groupby(names, stored)]
 
     def matrix(self, name: str) -> GpuMatrix:
         """Load one matrix by itself: the embedding, the head; a target's own where it lies here."""

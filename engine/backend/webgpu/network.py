@@ -1,4 +1,4 @@
-"""A segment's blocks as lists of dispatches, at most twelve for each dense block.
+"""A segment's blocks as lists of dispatches, at most twelve for each dense block that attends.
 
 Every list is made once: what changes from forward to forward are numbers on the device, and how
 many rows there are.
@@ -9,18 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from engine.backend.ledger import Account
+from engine.backend.webgpu.block_weights import (
+    GpuAttention,
+    GpuBlock,
+    GpuDelta,
+    GpuFeedForward,
+    GpuMixture,
+)
 from engine.backend.webgpu.fusion import GpuFuser
 from engine.backend.webgpu.gpu import Buffer, Gpu
 from engine.backend.webgpu.loading import GpuLoader
 from engine.backend.webgpu.matrix import GpuMatrix
-from engine.backend.webgpu.memory import GpuCache
+from engine.backend.webgpu.memory import GpuCache, LayerState
 from engine.backend.webgpu.room import GpuRoom
 from engine.backend.webgpu.sizes import (
     LOGIT_ROWS,
     SPAN,
+    STATE_COLUMNS,
     input_offsets,
+    kept_numbers,
     most_tiles,
     padded_head,
     parts_of,
@@ -39,59 +49,8 @@ from engine.backend.webgpu.stages import (
 from engine.model.config import BlockConfig, ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, segment_tensors
 
-_BLOCK = 32
+_BLOCK, _LANES = 32, 64
 _KINDS = {"silu": 0, "gelu_tanh": 1, "swiglu_oai": 2}
-
-
-class _BlockWeights:
-    """Weights of a block."""
-
-    def __init__(self, config: ModelConfig, loader: GpuLoader, index: int) -> None:
-        prefix = f"model.layers.{index}."
-
-        def linear(layers: Sequence[str], *, bias: bool) -> Linear:
-            names = [prefix + layer for layer in layers]
-            biases = loader.vector(*(f"{name}.bias" for name in names)) if bias else None
-            return Linear(loader.side_by_side([f"{name}.weight" for name in names]), biases)
-
-        def norm(name: str) -> Buffer:
-            return loader.vector(f"{prefix}{name}.weight")
-
-        self.config: BlockConfig = config.blocks[index]
-        self.qkv = linear([f"self_attn.{part}_proj" for part in "qkv"], bias=config.qkv_bias)
-        self.out = linear(["self_attn.o_proj"], bias=config.attention_out_bias)
-        self.router: Linear | None = None
-        experts = config.blocks[index].experts
-        if experts is None:
-            self.gate_up = linear(["mlp.gate_proj", "mlp.up_proj"], bias=config.mlp_bias)
-            self.down = linear(["mlp.down_proj"], bias=config.mlp_bias)
-        else:
-
-            def of_all(*parts: str) -> Linear:
-                every = [f"{prefix}mlp.experts.{{}}.{part}_proj" for part in parts]
-                biases = (f"{each.format(i)}.bias" for i in range(experts.count) for each in every)
-                matrices = loader.of_experts([f"{each}.weight" for each in every], experts.count)
-                return Linear(matrices, loader.vector(*biases) if experts.bias else None)
-
-            name = f"{prefix}mlp.router"
-            bias = loader.vector(f"{name}.bias") if experts.bias else None
-            self.router = Linear([loader.router(f"{name}.weight")], bias)
-            self.gate_up, self.down = of_all("gate", "up"), of_all("down")
-        self.before_attention = None
-        if config.fusion is None or index > 0:  # a head's first block sees what its fusion gives
-            self.before_attention = norm("input_layernorm")
-        self.after_attention = self.after_feed_forward = None
-        if config.output_norms:
-            self.after_attention = norm("post_attention_layernorm")
-            self.before_feed_forward = norm("pre_feedforward_layernorm")
-            self.after_feed_forward = norm("post_feedforward_layernorm")
-        else:
-            self.before_feed_forward = norm("post_attention_layernorm")
-        self.head_norms = None
-        if config.qk_norm:
-            names = (f"{prefix}self_attn.{part}_norm.weight" for part in "qk")
-            self.head_norms = loader.vector(*names)
-        self.sinks = loader.vector(f"{prefix}self_attn.sinks") if config.sinks else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +88,7 @@ class GpuNetwork:
     ) -> None:
         self._config, self._gpu = config, gpu
         self._stages = Stages(gpu, account, config)
-        self._blocks = [_BlockWeights(config, loader, index) for index in blocks]
+        self._blocks = [GpuBlock(config, loader, index) for index in blocks]
         self.fuser: GpuFuser | None = None
         if config.fusion is not None:
             self.fuser = GpuFuser(config, config.fusion, loader, self._stages)
@@ -173,7 +132,7 @@ class GpuNetwork:
         return found
 
     def blocks(self, room: GpuRoom) -> list[tuple[list[Dispatch], list[Dispatch]]]:
-        """Return, for each block, the dispatches before its keys are kept and behind its attention.
+        """Return, for each block, the dispatches before its mixer and behind it; see `mixers`.
 
         The first dispatch of all but the first block ends the hidden states of the block before.
         """
@@ -182,14 +141,13 @@ class GpuNetwork:
             stages, first = self._stages, list[Dispatch]()
             if before is not None or self.fuser is None or not self.fuser.feeds_attention:
                 after = None if before is None else before.after_feed_forward
-                weight, adds = block.before_attention, before is not None
+                weight, adds = block.before_mixer, before is not None
                 first.append(
                     stages.normed(room, room["hidden"], weight, added=adds, added_weight=after)
                 )
-            first += stages.products(room, block.qkv, room["qkv"])
-            behind = [self._combined(room, block)]
-            behind += stages.products(room, block.out, room["added"])
-            weight, after = block.before_feed_forward, block.after_attention
+            first += stages.products(room, block.mixer.given, room["qkv"])
+            behind = list(stages.products(room, block.mixer.out, room["added"]))
+            weight, after = block.before_feed_forward, block.after_mixer
             behind.append(
                 stages.normed(room, room["hidden"], weight, added=True, added_weight=after)
             )
@@ -268,80 +226,142 @@ class GpuNetwork:
             followed = Dispatch(follow, group, lambda _extent: (columns, 1, 1))
         return TreeSteps([ranked, grown], followed)
 
-    def attention(self, room: GpuRoom, cache: GpuCache) -> list[tuple[Dispatch, Dispatch]]:
-        """Return, for each block, what puts keys and values in place, and what looks there."""
-        config, stages, found = self._config, self._stages, []
-        heads, kv_heads, padded = config.num_heads, config.num_kv_heads, padded_head(config)
+    def mixers(self, room: GpuRoom, cache: GpuCache) -> list[list[Dispatch]]:
+        """Return, for each block, what mixes tokens: by keys and values, or by a state."""
+        kept, states = iter(zip(cache.keys, cache.values, strict=True)), iter(cache.states)
+        found = []
+        for block in self._blocks:
+            if isinstance(block.mixer, GpuDelta):
+                found.append(self._by_state(room, block.mixer, next(states)))
+            else:
+                found.append(self._attention(room, block.config, block.mixer, *next(kept)))
+        return found
+
+    def taking_in(self, mixers: Sequence[Sequence[Dispatch]]) -> list[Dispatch]:
+        """Return those of all mixers' dispatches that change states."""
+        pairs = zip(self._blocks, mixers, strict=True)
+        both = (own[:2] for block, own in pairs if isinstance(block.mixer, GpuDelta))
+        return list(chain.from_iterable(both))
+
+    def _attention(
+        self,
+        room: GpuRoom,
+        own: BlockConfig,
+        weights: GpuAttention,
+        keys: Buffer,
+        values: Buffer,
+    ) -> list[Dispatch]:
+        """Put keys and values in place, look there, and join the parts for the next product."""
+        config, stages = self._config, self._stages
+        heads, kv_heads, dim = config.num_heads, config.num_kv_heads, config.head_dim
+        padded, rope, parts = padded_head(config), own.rope, parts_of(room.slots)
+        shape = stages.uniform(
+            heads, kv_heads, dim, padded, 0 if rope is None else rope.dim, int(config.qk_norm),
+            int(own.gated), float(config.rms_norm_eps), float(config.attention_scale),
+        )  # fmt: skip
         rotate, attend = self._gpu.kernel("rotate"), self._gpu.kernel("attend")
+        group = rotate.group(
+            shape, room.row_facts, room["qkv"], stages.or_nothing(weights.head_norms),
+            stages.or_nothing(None if rope is None else room.tables[rope]),
+            room["queries"], keys, values,
+        )  # fmt: skip
         every = heads + 2 * kv_heads
+        placed = Dispatch(rotate, group, lambda extent: (every, extent.rows, 1))
 
         def spread(extent: Extent) -> tuple[int, int, int]:
             return -(-extent.keys // SPAN), heads, -(-extent.rows // rows_that_look(extent))
 
-        for block, keys, values in zip(self._blocks, cache.keys, cache.values, strict=True):
-            rope, window = block.config.rope, block.config.window
-            shape = stages.uniform(
-                heads, kv_heads, config.head_dim, padded, 0 if rope is None else rope.dim,
-                int(config.qk_norm), float(config.rms_norm_eps), float(config.attention_scale),
-            )  # fmt: skip
-            group = rotate.group(
-                shape, room.row_facts, room["qkv"], stages.or_nothing(block.head_norms),
-                stages.or_nothing(None if rope is None else room.tables[rope]),
-                room["queries"], keys, values,
-            )  # fmt: skip
-            placed = Dispatch(rotate, group, lambda extent: (every, extent.rows, 1))
-            shape = stages.uniform(
-                heads, kv_heads, padded, parts_of(room.slots), window,
-                float(config.attention_softcap),
-            )  # fmt: skip
-            group = attend.group(
-                shape, room.row_facts, room.paths, room["queries"], keys, values, room["mixed"]
-            )
-            found.append((placed, Dispatch(attend, group, spread, rows_that_look)))
-        return found
-
-    def _combined(self, room: GpuRoom, block: _BlockWeights) -> Dispatch:
-        """The parts of attention together, for the next product."""
-        config, stages = self._config, self._stages
-        size = config.num_heads * config.head_dim
         shape = stages.uniform(
-            config.num_heads, config.head_dim, padded_head(config), parts_of(room.slots),
-            block.config.window, int(config.sinks), -(-size // _BLOCK), up(size, 8),
+            heads, kv_heads, padded, parts, own.window, float(config.attention_softcap)
+        )
+        group = attend.group(
+            shape, room.row_facts, room.paths, room["queries"], keys, values, room["mixed"]
+        )
+        looked = Dispatch(attend, group, spread, rows_that_look)
+        size = heads * dim
+        shape = stages.uniform(
+            heads, dim, padded, parts, own.window, int(config.sinks), -(-size // _BLOCK),
+            up(size, 8), weights.given.outputs if own.gated else 0,
         )  # fmt: skip
-        kernel = self._gpu.kernel("quantise", "combine")
-        bound = shape, room.row_facts, room["mixed"], stages.or_nothing(block.sinks)
-        group = kernel.group(*bound, *room.activations)
-        return Dispatch(kernel, group, lambda extent: (extent.rows, 1, 1))
+        combine = self._gpu.kernel("quantise", "combine")
+        bound = shape, room.row_facts, room["mixed"], stages.or_nothing(weights.sinks)
+        group = combine.group(*bound, *room.activations, room["qkv"])
+        return [placed, looked, Dispatch(combine, group, lambda extent: (extent.rows, 1, 1))]
 
-    def _feed_forward(self, room: GpuRoom, block: _BlockWeights) -> Iterator[Dispatch]:
+    def _by_state(self, room: GpuRoom, weights: GpuDelta, layer: LayerState) -> list[Dispatch]:
+        """Make rows ready, walk over the state with them, and leave what they have seen of it."""
+        stages, gpu, delta = self._stages, self._gpu, weights.delta
+        heads, keys, kept = delta.value_heads, delta.key_heads, kept_numbers(delta)
+        shape = stages.uniform(
+            keys, delta.key_dim, delta.channels, heads, delta.width, weights.given.outputs
+        )
+        convolve, walk = gpu.kernel("walk", "convolve"), gpu.kernel("walk", "delta")
+        group = convolve.group(
+            shape, room["walk"], room["qkv"], layer.rows, weights.layer, room["ready"]
+        )
+        spans = 2 * keys - (2 * keys * delta.key_dim - kept) // _LANES
+        ready = Dispatch(convolve, group, lambda extent: (spans, extent.nodes, 1))
+        shape = stages.uniform(
+            keys, delta.key_dim, heads, delta.value_dim, delta.channels, int(delta.tiled)
+        )
+        group = walk.group(shape, room["walk"], room["ready"], layer.state, room["mixed"])
+        columns = -(-delta.value_dim // STATE_COLUMNS)
+        walked = Dispatch(walk, group, lambda _extent: (columns, heads, 1))
+        shape = stages.uniform(
+            heads, delta.value_dim, kept, weights.given.outputs, -(-delta.mixed // _BLOCK),
+            up(delta.mixed, 8), float(self._config.rms_norm_eps),
+        )  # fmt: skip
+        leave = gpu.kernel("walk", "quantise", "leave")
+        bound = room["walk"], room["qkv"], room["mixed"], weights.norm, layer.rows
+        group = leave.group(shape, *bound, *room.activations)
+        return [ready, walked, Dispatch(leave, group, lambda extent: (extent.rows, 1, 1))]
+
+    def _feed_forward(self, room: GpuRoom, block: GpuBlock) -> Iterator[Dispatch]:
         """Yield the dispatches from normed rows to what is added to the hidden states."""
-        stages, experts = self._stages, block.config.experts
-        if block.router is None or experts is None:
-            yield from stages.products(room, block.gate_up, room["gates"])
-            yield self._activated(room, self._config.intermediate_size)
-            yield from stages.products(room, block.down, room["added"])
+        weights = block.feed_forward
+        if isinstance(weights, GpuMixture):
+            yield from self._mixture(room, weights)
             return
+        yield from self._stages.products(room, weights.gate_up, room["gates"])
+        yield from self._gated_down(room, weights, room["gates"], self._config.intermediate_size)
+
+    def _gated_down(
+        self, room: GpuRoom, weights: GpuFeedForward, gates: Buffer, size: int
+    ) -> Iterator[Dispatch]:
+        yield self._activated(room, gates, size)
+        yield from self._stages.products(room, weights.down, room["added"])
+
+    def _mixture(self, room: GpuRoom, weights: GpuMixture) -> Iterator[Dispatch]:
+        stages, experts, shared = self._stages, weights.config, weights.shared
         used, hidden, places = experts.used, self._config.hidden_size, room.rows * experts.used
-        tiles = most_tiles(experts, room.rows)
-        yield from stages.products(room, block.router, room["router"])
+        tiles, logits = most_tiles(experts, room.rows), experts.count + experts.shared
+        yield from stages.products(room, weights.router, room["router"])
         route, mix = self._gpu.kernel("route"), self._gpu.kernel("mix")
-        shape = stages.uniform(experts.count, used, int(experts.normalise), tiles, places)
+        shape = stages.uniform(experts.count, used, int(experts.normalise), tiles, places, logits)
         group = route.group(shape, room["router"], room["routes"])
         yield Dispatch(
             route, group, lambda extent: (extent.rows, 1, 1), partial(expert_tile, experts)
         )
-        yield from stages.expert_products(room, experts, block.gate_up, room["gates"], used)
-        yield self._activated(room, experts.intermediate_size, used)
-        yield from stages.expert_products(room, experts, block.down, room["parts"], 1)
-        shape = stages.uniform(hidden, used, 3 * tiles + 2 * places)
-        group = mix.group(shape, room["routes"], room["parts"], room["added"])
+        inner = experts.intermediate_size
+        if shared is not None:  # while the rows lie where products read them
+            yield from stages.products(room, shared.gate_up, room["shared"])
+        both = weights.experts
+        yield from stages.expert_products(room, experts, both.gate_up, room["gates"], used)
+        yield self._activated(room, room["gates"], inner, used)
+        yield from stages.expert_products(room, experts, both.down, room["parts"], 1)
+        if shared is not None:
+            yield from self._gated_down(room, shared, room["shared"], inner)
+        shape = stages.uniform(
+            hidden, used, 3 * tiles + 2 * places, int(shared is not None), logits
+        )
+        group = mix.group(shape, room["routes"], room["parts"], room["router"], room["added"])
         yield Dispatch(mix, group, lambda extent: (-(-hidden // 64), extent.rows, 1))
 
-    def _activated(self, room: GpuRoom, size: int, places: int = 1) -> Dispatch:
+    def _activated(self, room: GpuRoom, gates: Buffer, size: int, places: int = 1) -> Dispatch:
         """Return the dispatch that gates a feed-forward; `places`: experts a row has, or 1."""
         blocks = -(-size // _BLOCK)
         shape = self._stages.uniform(size, blocks, up(size, 8), _KINDS[self._config.activation])
         kernel = self._gpu.kernel("quantise", "activate")
         groups = -(-blocks // 64)
-        group = kernel.group(shape, room["gates"], *room.activations)
+        group = kernel.group(shape, gates, *room.activations)
         return Dispatch(kernel, group, lambda extent: (groups, extent.rows * places, 1))

@@ -136,8 +136,8 @@ class WebGpuSegment(Segment):
 
     @property
     def drafts(self) -> bool:
-        """Tell whether `draft` is available; a whole model drafts in one call."""
-        whole = len(self.blocks) == self._config.num_layers
+        """Tell whether `draft` is available; a whole model without states drafts in one call."""
+        whole = len(self.blocks) == self._config.num_layers and not self._config.recurrent
         return whole and self._network.embeds and self._network.heads
 
     @property
@@ -161,7 +161,9 @@ class WebGpuSegment(Segment):
             NotPossible: longer than what the device binds at once.
         """
         with self._gpu.in_words():
-            cache = GpuCache(self._gpu, self._account, self._config, len(self.blocks), slots)
+            cache = GpuCache(
+                self._gpu, self._account, self._config, self.blocks, slots, self._take_in
+            )
             self._reach(slots)
         return cache
 
@@ -241,8 +243,7 @@ class WebGpuSegment(Segment):
         draws, nbytes = DeviceDraws.of_draft(request, start), depth * level_numbers(width) * 4
         results = program.room.results(nbytes)
         for part in passes(step, program.room.rows, [count - 1], features, own=False, draws=draws):
-            self._send(program, part)
-            extent = self._extent(part)
+            extent = self._send(program, kept, part)
 
             def record(encoder: Any, part: GpuPass = part, extent: Extent = extent) -> None:  # noqa: ANN401
                 work = Recorder(gpu, encoder, extent, results)
@@ -322,8 +323,7 @@ class WebGpuSegment(Segment):
         """Compute a pass; its results go to their rows of what is found."""
         gpu, room, some = self._gpu, program.room, part.rows
         begun = perf_counter()
-        self._send(program, part)
-        extent, outbox = self._extent(part), ReadBack()
+        extent, outbox = self._send(program, cache, part), ReadBack()
         results = room.results(self._result_bytes(extent, len(found.taps)))
         gpu.submit(
             lambda encoder: self._record(
@@ -350,18 +350,36 @@ class WebGpuSegment(Segment):
             kept = found.taps[name] if isinstance(name, int) else found.hidden
             kept[some.start : some.stop] = rows
 
-    def _send(self, program: _Program, part: GpuPass) -> None:
-        """Copy what a pass is given to the device."""
+    def _send(self, program: _Program, cache: GpuCache, part: GpuPass) -> Extent:
+        """Copy what a pass is given to the device, and return its extent."""
         gpu, room = self._gpu, program.room
         gpu.write(room["inputs"], 0, part.inputs(room.rows))
         if part.draws is not None and part.draws.heard is not None:
             gpu.write(room["heard"], 0, part.draws.heard)
         if part.hidden is not None:
             gpu.write(self._given(room, own=part.own), 0, part.hidden)
+        nodes = 0
+        if cache.states:
+            words, nodes = cache.rows.behind(part.step, part.rows)
+            gpu.write(room["walk"], 0, words)
+        rows, wanted, chain = len(part.rows), len(part.wanted), part.step.tree is None
+        return Extent(rows, wanted, part.keys, self._tile, chain=chain, nodes=nodes)
 
-    def _extent(self, part: GpuPass) -> Extent:
-        chain = part.step.tree is None
-        return Extent(len(part.rows), len(part.wanted), part.keys, self._tile, chain=chain)
+    def _take_in(self, cache: GpuCache, committed: int) -> None:
+        """Take so many committed tokens into the states of a cache."""
+        room = self._reach(cache.slots).room
+        words, nodes = cache.rows.taken_in(committed)
+        if not nodes:
+            return
+        self._gpu.write(room["walk"], 0, words)
+        extent = Extent(0, 0, 0, self._tile, nodes=nodes)
+
+        def record(encoder: Any) -> None:  # noqa: ANN401
+            work = Recorder(self._gpu, encoder, extent, room["results"])
+            work.add(self._network.taking_in(self._mixers(room, cache)))
+            work.end()
+
+        self._gpu.submit(record)
 
     def _record(
         self,
@@ -409,12 +427,12 @@ class WebGpuSegment(Segment):
     ) -> None:
         """Record the blocks and the end of the hidden states; `tap` sees each block's output."""
         before = -1
-        for index, (first, behind), (placed, looked) in zip(
-            self.blocks, program.blocks, self._attention(program.room, cache), strict=True
+        for index, (first, behind), mixer in zip(
+            self.blocks, program.blocks, self._mixers(program.room, cache), strict=True
         ):
             work.add(first[:1])
             tap(before)
-            work.add([*first[1:], placed, looked, *behind])
+            work.add([*first[1:], *mixer, *behind])
             before = index
         work.add(program.end)
         tap(before)
@@ -438,10 +456,10 @@ class WebGpuSegment(Segment):
         logits = extent.wanted * self._config.head_rows if self._network.heads else 0
         return (hidden + logits) * 4 + TICKS_BYTES
 
-    def _attention(self, room: GpuRoom, cache: GpuCache) -> list[tuple[Dispatch, Dispatch]]:
+    def _mixers(self, room: GpuRoom, cache: GpuCache) -> list[list[Dispatch]]:
         """Dispatches that are bound to a cache, made at its first forward in these buffers."""
         found = cache.bound.get(room)
         if found is None:
             cache.bound.clear()
-            found = cache.bound[room] = self._network.attention(room, cache)
+            found = cache.bound[room] = self._network.mixers(room, cache)
         return found

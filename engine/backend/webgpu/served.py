@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from engine.backend.webgpu.sizes import deltas_of
 from engine.language import tr
 from engine.model.config import ModelConfig
 
 LARGEST_HEAD = 256
 """Numbers of a head, at most."""
 MOST_HEADS = 256
-"""Query heads, at most."""
+"""Query heads, or heads of a state, at most."""
+WIDEST_KEY = 128
+"""Numbers of a key in a state, at most."""
 MOST_EXPERTS = 256
 """Experts of a block, at most."""
 
 
 def why_not_served(config: ModelConfig) -> str:
     """Return why WebGPU does not run a model; empty where it does."""
-    if config.recurrent:
-        return tr("Duotail runs models with recurrent states on the CPU only")
     experts = max((block.experts.count for block in config.blocks if block.experts), default=0)
     fusion = config.fusion
     odd = fusion is not None and fusion.kind == "eagle3" and config.hidden_size % 8
     many = config.num_heads > MOST_HEADS or experts > MOST_EXPERTS
+    many |= any(
+        delta.key_dim > WIDEST_KEY or delta.value_heads > MOST_HEADS for delta in deltas_of(config)
+    )
+    if fusion is not None and fusion.normed:
+        return tr("Duotail's shaders do not run MTP heads")
     if config.head_dim > LARGEST_HEAD or many or odd:
         return tr("Duotail's shaders are not made for its sizes")
     return ""

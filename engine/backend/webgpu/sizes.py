@@ -9,12 +9,18 @@ from collections.abc import Iterator
 
 from engine.backend.drafted_levels import DRAFT_LEVELS
 from engine.backend.step import CHUNK
-from engine.model.config import Experts, ModelConfig, RopeConfig
+from engine.model.config import Delta, Experts, ModelConfig, RopeConfig
 
 PASS_ROWS = 256
 """Most rows of a chain that are computed together."""
 TREE_ROWS = 64
 """Most rows of a tree that are computed together."""
+STATE_ROWS = 64
+"""Most rows that are kept behind a state; a forward over more of them goes into it in parts."""
+STATE_COLUMNS = 16
+"""Columns of a state that are computed together."""
+SNAPSHOTS = 2
+"""States of a sequence that are kept beside the present ones, to come back to."""
 LOGIT_ROWS = 64
 """Most rows whose logits are computed together."""
 SPAN = 4 * CHUNK
@@ -65,14 +71,46 @@ def row_parts_bytes(config: ModelConfig, slots: int) -> int:
 def pass_rows(config: ModelConfig, slots: int) -> int:
     """Return how many rows are computed together over sequences with so many slots."""
     fitting = PARTS_BYTES // row_parts_bytes(config, slots) // LARGEST_WIDE * LARGEST_WIDE
-    return min(max(fitting, LARGEST_WIDE), PASS_ROWS)
+    most = STATE_ROWS if config.recurrent else PASS_ROWS
+    return min(max(fitting, LARGEST_WIDE), most)
 
 
-def cache_bytes(config: ModelConfig, blocks: int, slots: int) -> int:
-    """Keys and values of one sequence, fp16, and the list of slots to copy."""
+def cache_bytes(config: ModelConfig, blocks: range, slots: int) -> int:
+    """Return the bytes of one sequence in some blocks.
+
+    Keys and values are fp16, with the list of slots to copy. States are fp32, with the rows kept
+    behind them and the snapshots.
+    """
     chunks = -(-slots // CHUNK)
     per_block = 2 * chunks * CHUNK * config.num_kv_heads * padded_head(config) * 2
-    return blocks * per_block + (moved_bytes(slots) if blocks else 0)
+    deltas = [config.blocks[index].delta for index in blocks]
+    attending = deltas.count(None)
+    numbers = 0
+    for delta in deltas:
+        if delta is not None:
+            numbers += state_numbers(delta) + kept_rows(delta) * kept_numbers(delta)
+            numbers += SNAPSHOTS * snapshot_numbers(delta)
+    return attending * per_block + (moved_bytes(slots) if attending else 0) + numbers * _NUMBER
+
+
+def state_numbers(delta: Delta) -> int:
+    """Return the numbers of a state: [value heads, columns / 16, key dim, 16]."""
+    return delta.value_heads * up(delta.value_dim, STATE_COLUMNS) * delta.key_dim
+
+
+def kept_numbers(delta: Delta) -> int:
+    """Return the numbers of a row that is kept: its channels, and each head's beta and alpha."""
+    return delta.channels + 2 * delta.value_heads
+
+
+def kept_rows(delta: Delta) -> int:
+    """Return the places for rows: those before the next one, and those behind the state."""
+    return delta.width - 1 + STATE_ROWS
+
+
+def snapshot_numbers(delta: Delta) -> int:
+    """Return the numbers of a state and the rows that the convolution sees before the next."""
+    return state_numbers(delta) + (delta.width - 1) * kept_numbers(delta)
 
 
 def moved_bytes(slots: int) -> int:
@@ -103,15 +141,30 @@ def input_offsets(rows: int) -> tuple[int, int, int]:
 def most_inner(config: ModelConfig) -> int:
     """Return the most numbers of a row that a product reads."""
     hidden, queries = config.hidden_size, config.num_heads * config.head_dim
-    inner = max(hidden, config.intermediate_size, queries)
+    mixed = max((delta.mixed for delta in deltas_of(config)), default=0)
+    inner = max(hidden, config.intermediate_size, queries, mixed)
     if config.fusion is None:
         return inner
     return max(inner, 2 * hidden, hidden + config.fusion.width)
 
 
+def deltas_of(config: ModelConfig) -> Iterator[Delta]:
+    """Yield the gated delta layers of all blocks."""
+    return (block.delta for block in config.blocks if block.delta is not None)
+
+
 def mixtures_of(config: ModelConfig) -> Iterator[Experts]:
     """Yield the mixtures of experts of all blocks."""
     return (block.experts for block in config.blocks if block.experts is not None)
+
+
+WALK_PLACES, WALK_ENTRIES, WALK_STEPS = 4, 68, 338
+"""Words at which the parts of a walk begin; see walk.wgsl."""
+WALK_ANEW = 256
+"""Added to a step that begins again with the written state."""
+MOST_STEPS = STATE_ROWS + (STATE_ROWS // 2 + 1) ** 2
+"""Steps of a walk: tokens to take in, and the paths of the worst tree."""
+WALK_WORDS = WALK_STEPS + MOST_STEPS
 
 
 def most_tiles(experts: Experts, rows: int) -> int:
@@ -131,13 +184,15 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
     factors: activations as products take them; qkv, queries, gates: results of other products;
     mixed: parts of attention; inputs: see `input_offsets`; results: for the host; heard: what
     penalties count. Of a mixture of experts: router's logits, routes (who goes where), and parts,
-    what the experts give. Of a feature head: features, embedded tokens, first and second of what
-    its fusion joins, and their gate. Of a draft: ranked, the likeliest tokens of slices of its
-    logits, and its tree.
+    what the experts give; shared, gates of the one that all rows go through. Of states: walk, what
+    a pass asks of them (see `states`), and ready, what nodes bring to them. Of a feature head:
+    features, embedded tokens, first and second of what its fusion joins, and their gate. Of a
+    draft: ranked, the likeliest tokens of slices of its logits, and its tree.
     """
     rows = pass_rows(config, slots)
     hidden, inner = config.hidden_size, most_inner(config)
-    attended = config.num_heads + 2 * config.num_kv_heads
+    gates = config.num_heads * any(block.gated for block in config.blocks)
+    attended = config.num_heads + 2 * config.num_kv_heads + gates
     numbers = {
         "hidden": rows * hidden,
         "added": rows * hidden,
@@ -160,9 +215,19 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
             "codes": places * up(own, 32) // 4,
             "factors": places * up(own, 32) // 32 * 4,
             "gates": places * 2 * own,
-            "router": rows * experts.count,
+            "router": rows * (experts.count + experts.shared),
             "routes": route_words(experts, rows),
             "parts": places * hidden,
+        }
+        if experts.shared:
+            more["shared"] = rows * 2 * own
+        numbers |= {name: max(numbers.get(name, 0), count) for name, count in more.items()}
+    for delta in deltas_of(config):
+        more = {
+            "qkv": rows * (kept_numbers(delta) + delta.mixed),
+            "mixed": rows * delta.mixed,
+            "walk": WALK_WORDS,
+            "ready": 2 * STATE_ROWS * kept_numbers(delta),
         }
         numbers |= {name: max(numbers.get(name, 0), count) for name, count in more.items()}
     if config.fusion is not None:

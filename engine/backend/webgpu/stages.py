@@ -30,6 +30,7 @@ class Extent:
         keys: that its last row may look at.
         largest: rows that products take together at most, but for prompts.
         chain: every row sees all rows before it.
+        nodes: that states walk over: tokens to take in, staged ones, and the rows.
     """
 
     rows: int
@@ -37,6 +38,7 @@ class Extent:
     keys: int
     largest: int
     chain: bool = False
+    nodes: int = 0
 
 
 def tile_of(rows: int, largest: int) -> int:

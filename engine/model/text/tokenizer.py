@@ -46,6 +46,7 @@ class Tokenizer:
         self._bytes: dict[int, bytes] = {}
         self._recent = _RecentIds()
         self._doubled = vocabulary.doubled
+        self._known = vocabulary.known
         count = self._library.get_vocab_size() + len(self._doubled)
         self.vocab_size: int = max(count, max(added, default=-1) + 1)
         self.set_ends(TextEnds())
@@ -93,9 +94,10 @@ class Tokenizer:
         return self._control_id(match[0]) if match else None
 
     @property
-    def vocabulary(self) -> dict[str, int]:
+    def vocabulary(self) -> Mapping[str, int]:
         """Every token with its id, added ones included; a draft must share it with its target."""
-        return self._library.get_vocab(with_added_tokens=True)
+        # The library makes its list in one go, for which every other thread of Python waits.
+        return self._known or self._library.get_vocab(with_added_tokens=True)
 
     def encode_text(self, text: str) -> list[int]:
         """Return the ids of plain text: whatever it looks like, no control token comes out."""

@@ -10,7 +10,7 @@ from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
-from app.performance import PerformancePanel
+from app.performance import PerformancePanel, wording
 from app.performance.feed import Feed
 from app.performance.frames import PaintedView
 from app.performance.model import ModelChange
@@ -361,3 +361,11 @@ def test_escape_takes_the_cursor_away_before_it_means_anything_else(
         assert not stopped
     qtbot.keyClick(panel.board.lanes[2], Qt.Key.Key_Escape)
     assert stopped
+
+
+def test_an_axis_begins_with_nothing_however_floats_add_up() -> None:
+    begun, end = 0.4031, 8.03
+    beginning = (end - (end - begun)) - begun
+    assert beginning > 0
+    assert wording.since_begin(beginning) == "0"
+    assert wording.since_begin(0.0004) == "0.4\xa0ms"

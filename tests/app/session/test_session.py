@@ -405,6 +405,38 @@ def test_a_continued_answer_has_marks_for_all_of_it(desk: Desk) -> None:
     assert marks.spans()[-1].end == len(desk.script.answer)
 
 
+def test_the_numbers_of_a_continued_answer_are_of_all_of_it(desk: Desk) -> None:
+    desk.script.reason = FinishReason.STOPPED
+    desk.script.answer = "one two three "
+    desk.type_and_send("Count")
+    desk.answered()
+    first = desk.session.messages[-1].stats
+    assert first is not None
+    desk.script.answer, desk.script.reason = "one two three four five six", FinishReason.STOP
+    desk.session.continue_answer()
+    desk.answered()
+    whole = desk.session.messages[-1]
+    assert whole.stats is not None
+    assert whole.token_ids is not None
+    assert whole.stats.committed == len(whole.token_ids) > first.committed
+    assert whole.stats.ttft_s == first.ttft_s
+    assert whole.stats.rounds > first.rounds
+
+
+def test_of_an_answer_that_was_cut_short_the_tokens_still_count(desk: Desk) -> None:
+    desk.script.answer, desk.script.reason = "one two three ", FinishReason.STOPPED
+    desk.type_and_send("Count")
+    desk.answered()
+    cut = replace(desk.session.messages[-1], stats=None)  # as after a kill
+    desk.session.branch.replace_last(cut)
+    desk.script.answer, desk.script.reason = "one two three four five six", FinishReason.STOP
+    desk.session.continue_answer()
+    desk.answered()
+    whole = desk.session.messages[-1]
+    assert whole.stats is not None
+    assert whole.stats.committed == len(whole.token_ids or ()) > 3
+
+
 def test_the_setup_goes_along_and_stays_with_its_conversation(open_desk: OpenDesk) -> None:
     desk = open_desk(None)
     desk.ready()

@@ -35,6 +35,19 @@ def picture(widget: QWidget) -> QImage:
     return widget.grab().toImage()
 
 
+def test_the_greeting_makes_way_for_what_lies_over_it(desk: Desk) -> None:
+    greeting, banners = desk.chat.greeting, desk.banners
+    desk.bot.waitUntil(lambda: not desk.assembly.window.isHidden())
+    for number in range(3):
+        report(UserFixable(f"Trouble {number}.", "Mend it."))
+    desk.bot.waitUntil(lambda: banners.height() > 100)
+    lowest = banners.mapToGlobal(banners.rect().bottomLeft()).y()
+    mark = greeting._mark
+    desk.bot.waitUntil(lambda: mark.mapToGlobal(mark.rect().topLeft()).y() > lowest)
+    banners.clear()
+    desk.bot.waitUntil(lambda: greeting.contentsMargins().top() == 0)
+
+
 def test_another_start_brings_the_window_forward_with_its_file(
     desk: Desk,
 ) -> None:

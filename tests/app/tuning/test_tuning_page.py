@@ -165,6 +165,29 @@ def test_auto_lets_go_of_what_was_locked(card: Desk) -> None:
     assert page.bar.undo_button.isHidden()
 
 
+def test_a_mode_is_shown_at_once_and_its_reasons_when_they_are_known(card: Desk) -> None:
+    page = opened(card)
+    budget, reasons = page.memory.budget, page.mode.reasons
+    assert budget.model is not None
+    before, other = budget.model.main.mode, Mode.DOVETAIL
+    assert before is not other
+    answer, card.script.preview = card.script.preview, None
+    page.choosing.choose(mode=other)
+    assert budget.model.main.mode is other
+    page.show_state()
+    assert budget.model.main.mode is other  # what the engine said of the choice before is older
+    assert reasons.title.text() == "Planning…"
+    assert not reasons.words.isEnabled()
+    card.script.preview = answer
+    page.previews.refresh()
+    planned(card, page)
+    assert reasons.title.text() != "Planning…"
+    assert reasons.words.isEnabled()
+    assert reasons.words.text()
+    page.choosing.undo()
+    assert budget.model.main.mode is before
+
+
 def test_undo_brings_back_what_runs(card: Desk) -> None:
     page = opened(card)
     page.mode.modes.rows[Mode.PLAIN].button.click()

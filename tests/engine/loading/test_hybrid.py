@@ -213,7 +213,7 @@ def test_memory_is_what_was_planned(name: str) -> None:
     model = Decoder.build(config, weights, backend)
     state = model.new_state(2000)
     planned = footprint(config, WeightFormat.Q4)
-    assert state.nbytes == planned.kv_bytes(2000, 4)
+    assert state.nbytes == planned.kv_bytes(2000, range(4))
     assert model.weight_bytes == pytest.approx(planned.weight_bytes, rel=0.01)
 
 

@@ -13,6 +13,7 @@ from hybrid_models import (
     UNLIKE,
     MtpReference,
     apart,
+    head_of,
     with_mtp,
     write_hybrid,
     write_hybrid_gguf,
@@ -23,14 +24,11 @@ from safetensors.torch import load_file, save_file
 from tiny_models import write_chat_model
 
 from engine.backend.decoder import Decoder
-from engine.backend.native.library import Format
-from engine.backend.native.segment import NativeBackend
 from engine.backend.sequence import ROOT
 from engine.commands import DraftChoice, Load, Mode
 from engine.errors import NotPossible, UserFixable
 from engine.events import Failed, PlanReady, RoundFinished
 from engine.loading.planned_load import plan_load
-from engine.model.config import ModelConfig
 from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
 from engine.model.weights.readable import Floats
@@ -52,18 +50,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("chat")
     return with_mtp(write_chat_model(root / "without", "qwen3_5_text", **UNLIKE), root / "model")
-
-
-def head_of(path: Path, fmt: Format | None = Format.F32) -> Decoder:
-    """The MTP head in a model's files."""
-    target = LocalModel.inspect(path)
-    model = target.mtp()
-    assert isinstance(target.config, ModelConfig)
-    assert isinstance(model.config, DraftOnly)
-    config = model.config.for_target(target.config, model.name, target.name)
-    tied = target.config.tie_word_embeddings
-    weights = model.draft_weights(config, target.own_weights(target.config), tied)
-    return Decoder.build(config, weights, NativeBackend(fmt))
 
 
 def features(count: int) -> Floats:

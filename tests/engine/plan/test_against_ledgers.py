@@ -34,6 +34,11 @@ MOE = {
     "num_experts_per_tok": 2, "norm_topk_prob": True, "decoder_sparse_step": 1,
     "mlp_only_layers": [],
 }  # fmt: skip
+HYBRID = {
+    "model_type": "qwen3_5_text", "head_dim": 64, "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4, "linear_key_head_dim": 64, "linear_value_head_dim": 64,
+    "full_attention_interval": 3,
+}  # fmt: skip
 CONTEXT = 700
 
 
@@ -48,6 +53,7 @@ MODELS = {
     "odd heads": (shaped(num_attention_heads=5, hidden_size=240, num_key_value_heads=1,
                          intermediate_size=640, tie_word_embeddings=True), "q4_0"),
     "experts": (shaped(**MOE, tie_word_embeddings=False), "q4_0"),
+    "states": (shaped(**HYBRID, tie_word_embeddings=False), "q4_0"),
 }  # fmt: skip
 
 
@@ -55,7 +61,7 @@ def held(ledger: Ledger, *purposes: Purpose) -> int:
     return sum(line.nbytes for line in ledger.lines() if line.purpose in purposes)
 
 
-@pytest.mark.release(keep=10, reason="every target")
+@pytest.mark.release(keep=12, reason="every target")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("layers", [0, 1, 4, 6])
 def test_targets_on_cpu_and_simulated_accelerator(name: str, layers: int) -> None:

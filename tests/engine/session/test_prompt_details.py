@@ -76,3 +76,10 @@ def test_a_gap_is_framed_by_the_tokens_that_the_model_knows(tmp_path: Path) -> N
     ids = [first, *texts[0], first + 1, *texts[1], first + 2]
     assert list(raw_prompt(raw, (), tokenizer).ids) == ids
     assert first + 3 in middle_ends(tokenizer)
+    written = f"{MARKS[0]}{before}{MARKS[1]}x{MARKS[2]}"  # by an editor that knows the model
+    parsed, typed = (
+        list(raw_prompt(RawPrompt(written, control_tokens=each), (), tokenizer).ids)
+        for each in (True, False)
+    )
+    assert parsed == [first, *texts[0], first + 1, *tokenizer.encode_text("x"), first + 2]
+    assert max(typed) < first

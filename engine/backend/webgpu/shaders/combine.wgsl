@@ -1,4 +1,7 @@
 // A row each: the parts of its attention in their order, and what the heads give for the next product.
+//
+// asked: queries, keys and values as products have left them; gated: the stride of such rows, in which the gate
+// of each head lies behind its query; 0: there are no gates.
 struct Parts {
     heads: u32,
     dim: u32,
@@ -8,6 +11,7 @@ struct Parts {
     sinks: u32,
     blocks: u32,
     stride: u32,
+    gated: u32,
 }
 @group(0) @binding(0) var<uniform> shape: Parts;
 @group(0) @binding(1) var<storage, read> rows: array<vec4<i32>>;
@@ -16,6 +20,7 @@ struct Parts {
 @group(0) @binding(4) var<storage, read_write> floats: array<f32>;
 @group(0) @binding(5) var<storage, read_write> given: array<vec4<u32>>;
 @group(0) @binding(6) var<storage, read_write> factors: array<vec4<f32>>;
+@group(0) @binding(7) var<storage, read> asked: array<f32>;
 
 const LANES = 64u;
 const SPAN = 256u;
@@ -78,7 +83,12 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
             }
         }
         for (var i = 0u; i < count; i++) {
-            found[i] = found[i] / totals[(block * 32u + i) / shape.dim];
+            let head = (block * 32u + i) / shape.dim;
+            found[i] = found[i] / totals[head];
+            if (shape.gated != 0u) {
+                let gate = asked[row * shape.gated + (head + 1u) * shape.dim + block * 32u + i];
+                found[i] = found[i] / (1.0 + exp(-gate));
+            }
         }
         keep(&found, row, block);
     }

@@ -1,7 +1,8 @@
 // A head of a row each: queries and keys normed and rotated, queries scaled, keys and values put in
 // their places in the cache as 16-bit floats.
 //
-// rows: token, position, slot, where its path begins in `paths`.
+// rows: token, position, slot, where its path begins in `paths`. Where attention is gated, a head's gate follows
+// its query: combine.wgsl reads it.
 struct Heads {
     heads: u32,
     kv_heads: u32,
@@ -9,6 +10,7 @@ struct Heads {
     padded: u32,
     rotated: u32,
     normed: u32,
+    gated: u32,
     eps: f32,
     scale: f32,
 }
@@ -31,7 +33,9 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
     let head = at.x;
     let row = rows[at.y];
     let turning = shape.heads + shape.kv_heads;
-    let begin = (at.y * (turning + shape.kv_heads) + head) * shape.dim;
+    let gates = select(0u, shape.heads, shape.gated != 0u);
+    let before = head + select(gates, select(0u, head, shape.gated != 0u), head < shape.heads);
+    let begin = (at.y * (turning + shape.kv_heads + gates) + before) * shape.dim;
     var square = 0.0;
     for (var i = lane; i < shape.padded; i += LANES) {
         var value = 0.0;

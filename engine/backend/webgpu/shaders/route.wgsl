@@ -8,6 +8,7 @@ struct Choice {
     normalise: u32,
     tiles: u32,
     places: u32,
+    stride: u32,
 }
 @group(0) @binding(0) var<uniform> shape: Choice;
 @group(0) @binding(1) var<storage, read> logits: array<f32>;
@@ -24,7 +25,7 @@ fn chosen_at() -> u32 { return 3u * shape.tiles + shape.places; }
 fn choose(lane: u32, row: u32) {
     workgroupBarrier();
     if (lane < shape.count) {
-        scores[lane] = logits[row * shape.count + lane];
+        scores[lane] = logits[row * shape.stride + lane];
     }
     workgroupBarrier();
     var better = 0u;

@@ -58,6 +58,12 @@ class Vocabulary:
     built: bool = False
     doubled: Mapping[int, str] = field(default_factory=dict)
 
+    @property
+    def known(self) -> Mapping[str, int]:
+        """Every token with its id, where the description was made here; else nothing."""
+        model = cast("Mapping[str, Mapping[str, int]]", self.description["model"])
+        return model["vocab"] if self.built else {}
+
 
 def byte_level(pieces: Pieces, merges: Sequence[Merge], pretokeniser: Pretokeniser) -> Vocabulary:
     """Describe byte-level BPE: words are split off by expressions, then bytes are merged.

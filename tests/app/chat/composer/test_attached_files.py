@@ -154,13 +154,16 @@ def test_the_encoding_of_an_attached_file_can_be_changed(desk: Desk, tmp_path: P
     assert chips.chips[1].encoding_button is None
     button = chips.chips[0].encoding_button
     assert button is not None
-    assert button.text() == "Western European (Windows-1252)"
+    assert button.text() == "Western European (Windows-1252) ▾"
+    assert any("“alt.txt” does not state" in each for each in desk.assembly.window.banners.texts)
     menu = button.menu()
     (cyrillic,) = (each for each in menu.actions() if each.text() == "Cyrillic (Windows-1251)")
     cyrillic.trigger()
     desk.bot.waitUntil(lambda: desk.chat.outgoing.attachments[0].encoding == "cp1251")
     assert desk.chat.outgoing.attachments[0].text == "Grüße".encode("cp1252").decode("cp1251")
+    assert not any("alt.txt" in text for text in desk.banners.texts)  # it named the other one
     assert [each.name for each in desk.chat.outgoing.attachments] == ["alt.txt", "new.txt"]
+    assert desk.assembly.window.banners.texts == []  # what it says is no longer so
 
 
 @pytest.mark.qt_log_ignore("This plugin does not support")
@@ -198,11 +201,16 @@ def test_a_file_belongs_to_the_conversation_it_was_given_in(
     desk.session.open(None)
     assert desk.chat.composer.chips.chips == []
     gate.set()
-    desk.bot.waitUntil(lambda: len(desk.banners.texts) == 2)
-    assert set(desk.banners.texts) == {"Only the beginning was read.", "“bad.pdf” is damaged."}
+    desk.bot.waitUntil(lambda: not desk.chat.outgoing._reading)
+    assert desk.banners.texts == ["“bad.pdf” is damaged."]
     assert desk.chat.outgoing.attachments == []
     desk.session.open(first)
     assert [each.name for each in desk.chat.outgoing.attachments] == ["good.pdf"]
+    assert "Only the beginning was read." in desk.banners.texts
+    desk.session.open(None)
+    assert desk.banners.texts == ["“bad.pdf” is damaged."]
+    desk.session.open(first)
+    assert desk.banners.texts == ["“bad.pdf” is damaged."]  # it was said once
     assert desk.chat.composer.field.toPlainText() == "half written"
     gate.clear()
     desk.chat.outgoing.attach([tmp_path / "late.pdf"])

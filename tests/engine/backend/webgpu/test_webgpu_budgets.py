@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from on_adapter import shared_device
+from hybrid_models import write_hybrid
+from on_adapter import on_adapter, shared_device
 from stored_models import Stored, stored_config
 from tiny_models import write_model
 
@@ -23,6 +24,8 @@ MOST_DISPATCHES = 12
 """Of a dense block, even where queries, keys and values are stored in three formats."""
 
 OF_A_MIXTURE = 13
+OF_A_STATE = 12
+"""Of a dense block with a state: rows are made ready for it, see it together, and leave it."""
 MOST_BYTES = 1.05
 """Of weights read, for each byte of the file."""
 MANY = [(4, 1), (12, 3), (64, 2)]
@@ -89,6 +92,26 @@ def test_a_token_reads_the_experts_that_it_chose(tmp_path: Path) -> None:
     chosen = of_experts * experts.used / experts.count
     stored = file_bytes(config, weights) - of_experts + chosen
     assert stored < counts.weights <= MOST_BYTES * stored
+
+
+def test_a_rejected_round_costs_nothing(tmp_path: Path) -> None:
+    """Rounds over states are one list of work and one wait each, whatever came of the last."""
+    folder = write_hybrid(tmp_path)
+    config, model = open_config(folder), on_adapter(folder)
+    gpu = shared_device().gpu
+    assert gpu is not None
+    state = model.new_state(128)
+    model.forward(state, [5] * 9, logit_rows=())
+    state.commit(range(9))
+    for accepted in ([0], [0, 1, 2], [0]):
+        gpu.counts = DeviceWork()
+        model.forward(state, [7, 8, 9, 6], [-1, 0, 1, 0])
+        state.commit(accepted)
+        counts = gpu.counts
+        assert (counts.submits, counts.waits, counts.writes) == (1, 1, 2)
+        inside = sum(counts.dispatches.values()) - 4
+        attending = config.attending
+        assert inside == 10 * attending + OF_A_STATE * (config.num_layers - attending)
 
 
 def file_bytes(config: ModelConfig, weights: Weights, part: str = "") -> int:

@@ -8,6 +8,7 @@ from time import perf_counter
 
 import numpy as np
 import pytest
+from hybrid_models import EXPERTS, write_hybrid
 from on_adapter import NAME, on_adapter, shared_device
 from tiny_models import write_model
 
@@ -35,9 +36,16 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(tmp_path_factory.mktemp("llama"), num_hidden_layers=2)
 
 
+@pytest.fixture(scope="module")
+def hybrid(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_hybrid(tmp_path_factory.mktemp("hybrid"), **EXPERTS)
+
+
+@pytest.mark.parametrize("name", ["llama", "hybrid"])
 def test_what_is_held_is_what_is_planned_and_what_wgpu_was_asked_for(
-    llama: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    folder: Path = request.getfixturevalue(name)
     device, made = WebGpuDevice(NAME), list[int]()
     gpu = device.gpu
     assert gpu is not None
@@ -48,14 +56,14 @@ def test_what_is_held_is_what_is_planned_and_what_wgpu_was_asked_for(
         return create(size=size, usage=usage)
 
     monkeypatch.setattr(gpu._device, "create_buffer", counted)
-    config = open_config(llama)
-    model = on_adapter(llama, WeightFormat.Q8, device)
+    config = open_config(folder)
+    model = on_adapter(folder, WeightFormat.Q8, device)
     state = model.new_state(300)
     slots = 300 + MAX_TREE
     model.forward(state, [5, 6, 7])
     held = {line.purpose: line.nbytes for line in device.ledger.lines() if line.owner == "target"}
     assert held[Purpose.WEIGHTS] == model.weight_bytes
-    assert held[Purpose.KV] == cache_bytes(config, config.num_layers, slots)
+    assert held[Purpose.KV] == cache_bytes(config, range(config.num_layers), slots)
     planned = segment_bytes(config, range(config.num_layers), slots)
     assert planned - UNIFORMS < held[Purpose.WORKSPACE] <= planned
     # Buffers for one chunk of keys were there first, and went before those of the state came.
@@ -70,7 +78,7 @@ def test_what_is_held_is_what_is_planned_and_what_wgpu_was_asked_for(
     device.close()
     assert device.ledger.held == 0
     with pytest.raises(ValueError, match="webgpu:0 is closed"):
-        on_adapter(llama, WeightFormat.Q8, device)
+        on_adapter(folder, WeightFormat.Q8, device)
 
 
 def test_the_devices_own_clock_tells_when_it_computed(llama: Path) -> None:
