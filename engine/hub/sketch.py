@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from engine.backend.cpu import choose_format
 from engine.backend.native.matrix import NATIVE_KINDS
@@ -61,6 +62,7 @@ def of_listed(model: CuratedModel, variant: str, weight_bytes: int | None = None
     return ModelFacts(model.name, held, model.context)
 
 
+@cache
 def usual_bytes(model: CuratedModel, variant: str) -> int:
     """Return about how many bytes a listed model's weights have in GGUF."""
     bits = {"Q4_K_M": 4.9, "Q8_0": 8.5, "MXFP4": 4.6}[variant]
@@ -69,6 +71,7 @@ def usual_bytes(model: CuratedModel, variant: str) -> int:
     return int((model.parameters + own) * bits / 8)
 
 
+@cache
 def head_of_listed(model: CuratedModel) -> ModelConfig | None:
     """Return the MTP head in a listed model's files; None where they bring none."""
     head = mtp_head(model.config) if model.mtp else None
@@ -157,12 +160,13 @@ def of_stored(config: ModelConfig, variant: str, weight_bytes: int) -> Footprint
 
 def _whole(config: ModelConfig, of: Callable[[ModelConfig], Footprint]) -> Footprint:
     """Return the footprint of all blocks from one of each sort."""
-    sorts = {_sort(block): block for block in config.blocks}
-    parts = {key: of(replace(config, blocks=(block,))) for key, block in sorts.items()}
-    one = next(iter(parts.values()))
-    blocks = [parts[_sort(block)].blocks[0] for block in config.blocks]
+    sorts = [_sort(block) for block in config.blocks]
+    first = dict(zip(reversed(sorts), reversed(config.blocks), strict=True))
+    parts = {key: of(replace(config, blocks=(block,))) for key, block in first.items()}
+    one = parts[sorts[0]]
+    blocks = [parts[key].blocks[0] for key in sorts]
     states = state_bytes(config)
-    return replace(one, blocks=tuple(blocks), state_bytes=states, config=config)
+    return replace(one, blocks=tuple(blocks), states=states, config=config)
 
 
 def _sort(block: BlockConfig) -> tuple[object, ...]:
@@ -199,11 +203,12 @@ def _kind(variant: str, bits: float) -> str:
 def _count(config: ModelConfig) -> int:
     """Return the numbers in all tensors, a block standing for all that are like it."""
     none = weight_count(replace(config, blocks=()))
-    sorts = {_sort(block): block for block in config.blocks}
-    counts = {
-        key: weight_count(replace(config, blocks=(block,))) - none for key, block in sorts.items()
+    sorts = [_sort(block) for block in config.blocks]
+    of_sort = {
+        key: weight_count(replace(config, blocks=(block,))) - none
+        for key, block in dict(zip(sorts, config.blocks, strict=True)).items()
     }
-    return none + sum(counts[_sort(block)] for block in config.blocks)
+    return none + sum(of_sort[key] for key in sorts)
 
 
 def _parameters(repository: Repository, variant: Variant) -> int:

@@ -356,7 +356,7 @@ def _qwen35_moe(model: _Model) -> Members:
 
 
 def _qwen3_next(model: _Model) -> Members:
-    """The same experts and states, but the value heads of a key head lie side by side."""
+    """Experts and states as of Qwen3.5, but the value heads of a key head lie side by side."""
     return _qwen35_moe(model) | {TILED: False}
 
 

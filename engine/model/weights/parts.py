@@ -277,9 +277,9 @@ def gguf_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[Stored
     which = rest.rpartition(".")[2].removesuffix("_proj")
     plain = StoredPart(block + _gguf_name(config, rest, leaf), shape, shape)
     if rest in ("linear_attn.in_proj_b", "linear_attn.in_proj_a") and (
-        fused := _qwen3_next(config, name)
+        by_head := _qwen3_next(config, name)
     ):
-        yield replace(fused, stored=f"{block}ssm_ba.weight")
+        yield replace(by_head, stored=f"{block}ssm_ba.weight")
     if rest == "mlp.shared_expert_gate":
         plain = replace(plain, whole=shape[1:])  # the one row is stored as a vector
     if config.family == "phi3" and which in ("gate", "up"):
