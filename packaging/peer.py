@@ -19,13 +19,14 @@ from told import ROOT, SetupProblem, say
 
 VENV = ROOT / ".venv-peer"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+PIP = [str(PYTHON), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
 TILE_CONFIG = ROOT / "packaging" / "amx_tile_config.h"
 
 
-def requirements() -> list[str]:
-    """What the extra `peer` of pyproject.toml names."""
+def requirements(extra: str = "peer") -> list[str]:
+    """What an extra of pyproject.toml names."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return list(project["optional-dependencies"]["peer"])
+    return list(project["optional-dependencies"][extra])
 
 
 def cmake_arguments(header: Path) -> str:
@@ -36,18 +37,29 @@ def cmake_arguments(header: Path) -> str:
     return shlex.join(arguments)
 
 
-def works() -> bool:
-    """Whether the packages are there and start."""
+def works(names: str = "llama_cpp, gguf") -> bool:
+    """Whether packages are there and start."""
     if not PYTHON.exists():
         return False
-    check = [str(PYTHON), "-c", "import llama_cpp, gguf"]
+    check = [str(PYTHON), "-c", f"import {names}"]
     return subprocess.run(check, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def set_up() -> None:
-    """Make `.venv-peer` and build llama.cpp into it."""
-    if works():
-        return
+    """Make `.venv-peer`, build llama.cpp into it, and add the wheel of the one that drafts."""
+    if not works():
+        build()
+    if not works("xllamacpp"):
+        # A wheel or nothing: all other comparisons go without it.
+        wheel = [*PIP, "--only-binary", ":all:", *requirements("peer-draft")]
+        if subprocess.run(wheel).returncode:
+            say(
+                "There is no llama.cpp that drafts for this computer: --peer llama.cpp-draft fails."
+            )
+
+
+def build() -> None:
+    """Make `.venv-peer` anew and build llama.cpp into it."""
     if not any(shutil.which(name) for name in ("c++", "g++", "clang++", "cl")):
         raise SetupProblem(
             "llama.cpp needs a C++ compiler (on Debian and Ubuntu: sudo apt-get install g++)."
@@ -56,9 +68,8 @@ def set_up() -> None:
     run([sys.executable, "-m", "venv", "--clear", str(VENV)], ".venv-peer could not be created.")
     os.environ["CMAKE_ARGS"] = cmake_arguments(TILE_CONFIG)
     # pip's cache may hold a build with other arguments.
-    pip = [str(PYTHON), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     run(
-        [*pip, "--no-cache-dir", *requirements()],
+        [*PIP, "--no-cache-dir", *requirements()],
         "llama.cpp could not be installed: the lines above say why.",
     )
 

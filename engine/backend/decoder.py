@@ -207,40 +207,48 @@ class Decoder:
         request: DraftRequest,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> TokenTree:
-        """Draft with one forward per level (see `draft`): the definition of engine/native/draft.c.
+        """Draft with an `expand` per level (see `draft`): the definition of engine/native/draft.c.
 
         The most promising nodes of a level go through the model and offer their likeliest children,
         as in EAGLE-2 (arXiv 2406.16858).
         """
-        pending, budget, features = request.pending, request.budget, request.features
-        last = len(pending) - 1
-        forward = self.forward(state, pending, logit_rows=(last,), features=features)
+        pending, budget, given = request.pending, request.budget, request.features
+        cancel = cancelled if isinstance(cancelled, CancelFlag) else None
+        ranking, last = request.ranking, len(pending) - 1
+        found = self.expand(
+            state, pending, range(-1, last), (last,), ranking, budget.width, cancel, given
+        )
+        if found is None:
+            return TokenTree.root(pending[-1])
         state.commit(range(len(pending)))
-        outputs, behind = forward.hidden[last:], len(state)
-        position = behind + (features is not None)  # a head's first token is the sequence's second
+        outputs, behind = found.outputs[last:], len(state)
         nodes: list[tuple[int, int, float]] = []
         # Beams of the level: (node in `nodes` + 1, staged node, score).
         beams = [(0, ROOT, 0.0)]
         for level in range(budget.depth):
-            logprobs = rank(self.over_vocabulary(forward.logits), position + level, request.ranking)
-            children = likeliest(logprobs, [score for _, _, score in beams], budget.width)
+            children = [
+                (beam, token, beams[beam][2] + score)
+                for beam, candidates in enumerate(found.candidates)
+                for token, score in candidates
+            ]
             first = len(nodes) + 1
             nodes.extend((beams[beam][0], token, score) for beam, token, score in children)
             best = sorted(range(len(children)), key=lambda i: -children[i][2])[: budget.width]
             mass = float(np.exp([children[i][2] for i in best]).sum())
             if level + 1 == budget.depth or not best or mass < budget.floor or cancelled():
                 break
-            above = [children[i][0] for i in best]
+            above, tokens = [children[i][0] for i in best], [children[i][1] for i in best]
             staged = len(state.staged)
             if behind + staged + len(best) > state.slots:
                 break
-            forward = self.forward(
-                state,
-                [children[i][1] for i in best],
-                [beams[beam][1] for beam in above],
-                features=None if features is None else outputs[above],
+            parents = [beams[beam][1] for beam in above]
+            own = None if given is None else outputs[above]
+            found = self.expand(
+                state, tokens, parents, range(len(best)), ranking, budget.width, cancel, own
             )
-            outputs = forward.hidden
+            if found is None:
+                break
+            outputs = found.outputs
             beams = [(first + i, staged + row, children[i][2]) for row, i in enumerate(best)]
         return TokenTree.build(pending[-1], nodes, most=budget.nodes)
 
@@ -258,8 +266,11 @@ class Decoder:
         ranking: Ranking,
         width: int,
         cancel: CancelFlag | None = None,
-    ) -> list[Candidates] | None:
+        features: Floats | None = None,
+    ) -> Expanded | None:
         """Stage nodes behind what is staged, compute them, and rank what may follow.
+
+        Both loops draft by it, but where a level-by-level tree is one call.
 
         Args:
             state: where the nodes stay staged if all goes well.
@@ -269,6 +280,8 @@ class Decoder:
             ranking: how candidates rank, with the noise of the position behind their row.
             width: most candidates of a row.
             cancel: looked at between blocks where it is one call, else before.
+            features: what the rows of a head take: the target's features, fp32 [n, fusion.width],
+                or outputs of the head itself, [n, hidden].
 
         Returns:
             Candidates of each wanted row; None where it was cancelled, and nothing is staged.
@@ -276,36 +289,12 @@ class Decoder:
         Raises:
             ValueError: the rows do not ascend, or as `stage` has it.
         """
-        found = self.expand_head(state, tokens, parents, wanted, None, ranking, width, cancel)
-        return None if found is None else found.candidates
-
-    def expand_head(
-        self,
-        state: SequenceState,
-        tokens: Sequence[int],
-        parents: Sequence[int],
-        wanted: Sequence[int],
-        features: Floats | None,
-        ranking: Ranking,
-        width: int,
-        cancel: CancelFlag | None = None,
-    ) -> Expanded | None:
-        """Expand nodes of a feature head as `expand` does, and return its outputs as well.
-
-        Args:
-            state, tokens, parents, wanted, ranking, width, cancel: see `expand`.
-            features: what the rows take: the target's features, fp32 [n, fusion.width], or outputs
-                of the head itself, [n, hidden].
-
-        Raises:
-            ValueError: as `expand`.
-        """
         if list(wanted) != sorted(wanted):
             raise ValueError("the rows whose candidates are wanted ascend")
         if not self.expands_trees:
             if cancel:
                 return None
-            return self._expand_by_forward(state, tokens, parents, wanted, features, ranking, width)
+            return self._expand_by_forward(state, tokens, parents, wanted, ranking, width, features)
         step = state.stage(tokens, parents, logit_rows=wanted)
         found = None
         try:
@@ -321,9 +310,9 @@ class Decoder:
         tokens: Sequence[int],
         parents: Sequence[int],
         wanted: Sequence[int],
-        features: Floats | None,
         ranking: Ranking,
         width: int,
+        features: Floats | None,
     ) -> Expanded:
         """Expand nodes by a forward, and rank in numpy; the definition of the one call."""
         forward = self.forward(state, tokens, parents, logit_rows=wanted, features=features)

@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 import torch
 from torch.nn.functional import gelu, silu
 
-from engine.model.config import Activation, Experts, Fusion, FusionKind, ModelConfig, RopeConfig
+from engine.model.config import Activation, Experts, Fusion, ModelConfig, RopeConfig
 
 
 class Projection(Protocol):
@@ -246,28 +246,15 @@ def _gated(activation: Activation, gate: torch.Tensor, up: torch.Tensor) -> torc
     return torch.sigmoid(shares).mul_(gate).mul_(up)
 
 
-_MATRICES: dict[FusionKind, tuple[str, ...]] = {
-    "dgf": ("feature", "token", "gate"),
-    "linear": ("linear",),
-    "eagle3": ("features",),
-}
-
-
 class Fuser:
     """Weights and arithmetic of a head's fusion."""
 
     def __init__(self, config: ModelConfig, fusion: Fusion, weights: LayerWeights) -> None:
         self._fusion, self._eps = fusion, config.rms_norm_eps
         self._matrices: list[Projection] = [
-            weights.linear([f"fusion.{name}"], bias=fusion.bias and name == "linear")
-            for name in _MATRICES[fusion.kind]
+            weights.linear([name], bias=fusion.biased) for name in fusion.matrices
         ]
-        self._norms: list[torch.Tensor] = []
-        if fusion.kind == "dgf":
-            self._norms = [weights.vector("fusion.norm.weight")]
-        elif fusion.kind == "eagle3":
-            names = ("input_layernorm", "hidden_norm")
-            self._norms = [weights.vector(f"model.layers.0.{name}.weight") for name in names]
+        self._norms = [weights.vector(name) for name in fusion.norms]
 
     def begin(
         self, embedded: torch.Tensor, features: torch.Tensor, *, own: bool

@@ -126,23 +126,21 @@ class ScriptedDraft(Decoder):
         path = path[: min(_rename_staged(state, path) + 1, tree.drafted)]
         return _renamed(tree, path, script.weight, budget.nodes)
 
-    def expand_head(
+    def expand(
         self,
         state: SequenceState,
         tokens: Sequence[int],
         parents: Sequence[int],
         wanted: Sequence[int],
-        features: Floats | None,
         ranking: Ranking,
         width: int,
         cancel: CancelFlag | None = None,
+        features: Floats | None = None,
     ) -> Expanded | None:
-        """Rank candidates (see `Decoder.expand_head`) behind the script's token, the best."""
+        """Rank candidates (see `Decoder.expand`) behind the script's token, the best."""
         self._shift = ranking.shift
         first, script = len(state.staged), self.script
-        found = super().expand_head(
-            state, tokens, parents, wanted, features, ranking, width, cancel
-        )
+        found = super().expand(state, tokens, parents, wanted, ranking, width, cancel, features)
         if found is None:
             return None
         scripted = [

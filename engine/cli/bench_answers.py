@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from engine.bench.harness import ALL, PLAIN, Figures, MeasuredStrategy, figures, measure
 from engine.bench.pair_writer import Fixed, LookupUse, PairWriter, strategies_of, without_draft
-from engine.bench.peer.process import find_interpreter
-from engine.bench.peer.side import peer_writer
+from engine.bench.peer.process import DRAFTING, find_interpreter
+from engine.bench.peer.process import PLAIN as ALONE
+from engine.bench.peer.side import PeerWriter, drafting_peer_writer, peer_writer
 from engine.bench.prompts import BenchPrompt, first_of_each_category, read_prompts
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import (
@@ -32,7 +33,7 @@ from engine.loading.load import LoadedPair, load
 from engine.loading.planned_load import plan_load
 from engine.request import SamplingParams
 
-DRAFT, PEER = "draft", "llama.cpp"
+DRAFT, PEER, DRAFTING_PEER = "draft", "llama.cpp", "llama.cpp-draft"
 _MAX_TOKENS = 128
 
 Found = dict[str, dict[str, Figures]]
@@ -51,7 +52,10 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         action="store_true",
         help=tr("rank draft tokens without the target's Gumbel noise"),
     )
-    add_options(parser, "--peer")
+    parser.add_argument(
+        "--peer", choices=[PEER, DRAFTING_PEER],
+        help=tr("also measure this program, in the same run: plainly, or with the same draft"),
+    )  # fmt: skip
     parser.set_defaults(run=run_speculate)
 
     parser = kinds.add_parser("drafters", help=tr("compare drafts of one model"))
@@ -149,8 +153,8 @@ def measured_prompts(
 def run_speculate(arguments: argparse.Namespace) -> ExitCode:
     """Measure one draft, by category, beside a peer if asked, and print."""
     prompts, params = _prompts(arguments), sampling(arguments)
-    if arguments.peer is not None:
-        find_interpreter()  # before a model is loaded
+    if arguments.peer is not None:  # before a model is loaded
+        find_interpreter(DRAFTING if arguments.peer == DRAFTING_PEER else ALONE)
     pair = load_pair(arguments)
     if not pair.drafts:
         raise UserFixable(
@@ -162,7 +166,7 @@ def run_speculate(arguments: argparse.Namespace) -> ExitCode:
     settings = None
     with ExitStack() as stack:
         if arguments.peer is not None:
-            peer = stack.enter_context(peer_writer(plain))
+            peer = stack.enter_context(_peer(arguments, plain))
             strategies[PEER], settings = MeasuredStrategy(peer), peer.settings
         measured = measured_prompts(strategies, prompts, params, arguments)
     found = figures(strategies, measured)
@@ -179,6 +183,17 @@ def run_speculate(arguments: argparse.Namespace) -> ExitCode:
         answer["peer"] = asdict(settings)
     lines = [*_categories(found, beside), _summary(found[ALL][DRAFT], slowest)]
     return show(arguments, answer, lines + ([str(settings)] if settings else []))
+
+
+def _peer(arguments: argparse.Namespace, plain: PairWriter) -> AbstractContextManager[PeerWriter]:
+    if arguments.peer == PEER:
+        return peer_writer(plain)
+    draft = plain.pair.command.draft
+    if isinstance(draft, DraftChoice):
+        raise UserFixable(
+            tr("llama.cpp drafts with two GGUF files only."), tr("Name a draft with --draft.")
+        )
+    return drafting_peer_writer(plain, draft)
 
 
 def _row(found: dict[str, Figures], beside: dict[str, Figures] | None) -> dict[str, object]:

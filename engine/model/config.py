@@ -122,6 +122,12 @@ class BlockConfig:
 
 
 FusionKind = Literal["dgf", "linear", "eagle3"]
+_MATRICES: dict[FusionKind, tuple[str, ...]] = {
+    "dgf": ("fusion.feature", "fusion.token", "fusion.gate"),
+    "linear": ("fusion.linear",),
+    "eagle3": ("fusion.features",),
+}
+_FIRST = "model.layers.0."
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +169,25 @@ class Fusion:
     def width(self) -> int:
         """Numbers of a token's features."""
         return self.target_hidden * max(len(self.taps), 1)
+
+    @property
+    def matrices(self) -> tuple[str, ...]:
+        """Names of the matrices that join features and tokens, in the order of the equations."""
+        return _MATRICES[self.kind]
+
+    @property
+    def biased(self) -> bool:
+        """Tell whether these have biases."""
+        return self.bias and self.kind == "linear"
+
+    @property
+    def norms(self) -> tuple[str, ...]:
+        """Names of the norms of what enters: of embeddings, and behind it that of the features."""
+        if self.kind == "eagle3":
+            return f"{_FIRST}input_layernorm.weight", f"{_FIRST}hidden_norm.weight"
+        if self.normed:
+            return "fusion.norm.weight", "fusion.feature_norm.weight"
+        return ("fusion.norm.weight",) if self.kind == "dgf" else ()
 
     @property
     def has_norms(self) -> bool:

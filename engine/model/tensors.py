@@ -49,24 +49,16 @@ def expected_tensors(config: ModelConfig) -> dict[str, Shape]:
 
 def _of_head(config: ModelConfig, fusion: Fusion, tensors: dict[str, Shape]) -> dict[str, Shape]:
     """Add and remove what a feature head has more, and less, than a model of its shape."""
-    hidden = config.hidden_size
-    if fusion.kind == "eagle3":
-        tensors["fusion.features.weight"] = (hidden, fusion.width)
-        first, dim = "model.layers.0.", config.head_dim
-        tensors[f"{first}hidden_norm.weight"] = (hidden,)
-        for name, heads in (("q", config.num_heads), ("k", config.num_kv_heads)):
-            tensors[f"{first}self_attn.{name}_proj.weight"] = (heads * dim, 2 * hidden)
-        tensors[f"{first}self_attn.v_proj.weight"] = (config.num_kv_heads * dim, 2 * hidden)
-    elif fusion.kind == "dgf":
-        tensors["fusion.norm.weight"] = (hidden,)
-        tensors["fusion.feature.weight"] = (hidden, fusion.width)
-        tensors["fusion.token.weight"] = (hidden, hidden)
-        tensors["fusion.gate.weight"] = (hidden, 2 * hidden)
-    else:
-        tensors |= _linear("fusion.linear", hidden, hidden + fusion.width, fusion.bias)
-    if fusion.normed:
-        tensors["fusion.norm.weight"] = (hidden,)
-        tensors["fusion.feature_norm.weight"] = (fusion.width,)
+    hidden, width, dim = config.hidden_size, fusion.width, config.head_dim
+    beside = fusion.kind == "eagle3"
+    columns = {"dgf": (width, hidden, 2 * hidden), "linear": (hidden + width,), "eagle3": (width,)}
+    for name, each in zip(fusion.matrices, columns[fusion.kind], strict=True):
+        tensors |= _linear(name, hidden, each, fusion.biased)
+    for name, size in zip(fusion.norms, (hidden, hidden if beside else width), strict=False):
+        tensors[name] = (size,)
+    if beside:
+        for name, heads in zip("qkv", (config.num_heads, *[config.num_kv_heads] * 2), strict=True):
+            tensors[f"model.layers.0.self_attn.{name}_proj.weight"] = (heads * dim, 2 * hidden)
     if not fusion.has_norms:
         del tensors[FINAL_NORM], tensors["model.layers.0.input_layernorm.weight"]
     return tensors

@@ -17,6 +17,8 @@ from engine.backend.tree import TokenTree
 from engine.language import tr
 from engine.model.text.kinds_of_text import TextKind
 from engine.speculative.costs import Costs, Learnt, Mean, MeanByKind, Seconds
+from engine.speculative.reading import Reading
+from engine.speculative.strategies import DraftingStrategy, OffSwitch
 
 _LEAST_TRUST, _MOST_TRUST = 0.1, 3.0
 _FORGET = 0.985
@@ -73,19 +75,43 @@ class Controller:
         verify: seconds of a target forward by its rows.
         draft: seconds of a drafting step by its width.
         acceptance: expected acceptance of a drafted token.
+        switch: turns drafting off and on.
+        reads: seconds for which the draft is expected to read a token.
         forced: always draft, since the user asked for this mode or draft by name.
     """
 
-    def __init__(self, verify: Costs, draft: Costs, acceptance: float, *, forced: bool) -> None:
-        self._verify, self._draft = verify, draft
+    def __init__(
+        self,
+        verify: Costs,
+        draft: Costs,
+        acceptance: float,
+        switch: OffSwitch,
+        reads: float,
+        *,
+        forced: bool,
+    ) -> None:
+        self._verify, self._draft, self.switch = verify, draft, switch
         self._acceptance = Acceptance(acceptance)
+        self._reading = Reading(reads)
         self._forced = forced
+        self._opening = True
+        """Whether the round is the answer's first: after a prompt a forward is slower."""
         self._kind = TextKind.PROSE
 
     @property
     def acceptance(self) -> float:
         """Share of the draft's tokens that are accepted once all before them were, in all texts."""
         return self._acceptance.goes_on.overall
+
+    @property
+    def fallback_reason(self) -> str | None:
+        """Why the target decodes alone, in words; None as long as drafting pays."""
+        if self.switch.best is not DraftingStrategy.PLAIN:
+            return None
+        return tr(
+            "Drafting would give {gain:.2f} times the plain speed here, so the target decodes "
+            "alone."
+        ).format(gain=self.switch.gain)
 
     @property
     def learnt(self) -> Learnt:
@@ -96,7 +122,10 @@ class Controller:
         return Learnt(verify=self._verify.known, levels=self._draft.known, means=means)
 
     def recall(self, learnt: Learnt) -> None:
-        """Believe what was learnt of the pair in an earlier start."""
+        """Believe what was learnt of the pair in an earlier start.
+
+        Drafting is tried once all the same: this time's texts may be easier to predict.
+        """
         self._verify.recall(learnt.verify)
         self._draft.recall(learnt.levels)
         for name, mean in self._means.items():
@@ -104,11 +133,15 @@ class Controller:
                 mean.recall(known)
         for name, by_kind in self._means_by_kind.items():
             by_kind.recall(name, learnt.means)
+        self.switch.weigh(self._plain)
+        self.switch.try_again()
 
     def begin(self) -> None:
         """Start a new answer: what it is like its own rounds will tell."""
         for mean in self._means_by_kind.values():
             mean.begin()
+        self._reading.begin()
+        self._opening = True
 
     def turn_to(self, kind: TextKind) -> None:
         """Go by what is known of this kind of text: it is what the answer goes on with."""
@@ -125,16 +158,22 @@ class Controller:
         """Turn all beliefs to the kind of text."""
         for mean in self._means_by_kind.values():
             mean.turn_to(self._text)
+        self.switch.weigh(self._plain)
+
+    @property
+    def _plain(self) -> float:
+        """Seconds of a round of the target alone."""
+        return self._verify.of(1)
 
     @property
     def _means(self) -> dict[str, Mean]:
         """Beliefs that hold for all text, by name."""
-        return {}
+        return self._reading.means
 
     @property
     def _means_by_kind(self) -> dict[str, MeanByKind]:
         """Beliefs that depend on the kind of text, by name."""
-        return self._acceptance.means
+        return self._acceptance.means | self.switch.means_by_kind
 
 
 def best_part(
@@ -161,14 +200,3 @@ def best_part(
 def promised(tree: TokenTree) -> float:
     """Accepted tokens that the draft's own probabilities promise of a tree."""
     return sum(exp(score) for score in tree.scores[1:])
-
-
-def fallback_words(gain: float) -> str:
-    """Say why the target decodes alone.
-
-    Args:
-        gain: speed of drafting in plain speeds.
-    """
-    return tr(
-        "Drafting would give {gain:.2f} times the plain speed here, so the target decodes alone."
-    ).format(gain=gain)

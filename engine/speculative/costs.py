@@ -24,6 +24,9 @@ _FORGET_SLOWDOWN = 0.7
 _LATELY = 8
 """Steps of a width whose times `StepSeconds` averages, the latest counting most."""
 
+_FEW = 6.0
+"""The first measurements of drafting are not capped: too little is known to call one a hiccup."""
+
 _REMEMBERED = 12.0
 """Most measurements that knowledge from earlier starts counts as: much may have changed."""
 
@@ -291,6 +294,33 @@ class VerifyCosts(Costs):
                 self.add(rows, seconds / self.slowdown)
             self._slowdown.add(seconds / believed)
         self._last = rows
+
+
+class DraftCosts(Costs):
+    """Seconds of drafting a tree: of a level by its width, and of a round besides its levels.
+
+    Args:
+        widths: ascending; see `Costs`.
+        levels: seconds expected of each.
+    """
+
+    __slots__ = ("begin",)
+
+    def __init__(self, widths: Sequence[int], levels: Sequence[float]) -> None:
+        super().__init__(widths, levels, seconds=True, weight=4.0)
+        self.begin = Mean(0.0, 1.0)
+
+    def draft_seconds(self, depth: int, width: int) -> float:
+        """Return the seconds of drafting so many levels of a width."""
+        return (self.begin.value or 0.0) + depth * self.of(width)
+
+    def learn(self, depth: int, width: int, seconds: float) -> None:
+        """Learn from so many levels, drafted in a round."""
+        begin, believed = self.begin.value or 0.0, self.draft_seconds(depth, width)
+        if self.begin.weight > _FEW:
+            seconds = capped(seconds, believed)
+        self.begin.add(max(begin + (seconds - believed) / depth, 0.0))
+        self.add(width, max(seconds - begin, 0.0) / depth)
 
 
 class StepSeconds:

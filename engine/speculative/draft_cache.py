@@ -13,8 +13,9 @@ from itertools import takewhile
 
 from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.native.pool import CancelFlag
-from engine.backend.round import Candidates, Ranking
+from engine.backend.round import Candidates, Expanded
 from engine.backend.sequence import ROOT, SequenceState
+from engine.model.weights.readable import Floats
 from engine.speculative.beginnings import Beginnings
 from engine.speculative.draft_tree import DraftStep, Node
 from engine.speculative.sampler import Sampler
@@ -95,12 +96,26 @@ class DraftCache:
 
     def process(self, tokens: Sequence[int], sampler: Sampler, cancel: CancelFlag) -> bool:
         """Commit tokens that follow those of the state, unless cancelled; nothing may be staged."""
-        state, rows = self._own, range(len(tokens))
-        parents, ranking = [row - 1 for row in rows], self._ranking(sampler)
-        if self._draft.expand(state, tokens, parents, (), ranking, BRANCHES, cancel) is None:
+        rows = range(len(tokens))
+        if self._expand(tokens, range(-1, len(tokens) - 1), (), sampler, cancel) is None:
             return False
-        state.commit(rows)
+        self._own.commit(rows)
         return True
+
+    def _expand(
+        self,
+        tokens: Sequence[int],
+        parents: Sequence[int],
+        wanted: Sequence[int],
+        sampler: Sampler,
+        cancel: CancelFlag,
+        features: Floats | None = None,
+    ) -> Expanded | None:
+        """See `Decoder.expand`."""
+        ranking = self.beginnings.shifted(sampler.ranking)
+        return self._draft.expand(
+            self._own, tokens, parents, wanted, ranking, BRANCHES, cancel, features
+        )
 
     def has_room(self, position: int) -> bool:
         """Tell whether a token fits into the draft's context, at a position that it counts."""
@@ -114,9 +129,6 @@ class DraftCache:
     def begun(self) -> bool:
         """Tell whether it has a state."""
         return self._state is not None
-
-    def _ranking(self, sampler: Sampler) -> Ranking:
-        return self.beginnings.shifted(sampler.ranking)
 
     def end(self, path: Sequence[Node]) -> None:
         """End the answer; the keys of committed tokens are kept for the next one.
@@ -151,9 +163,7 @@ class DraftCache:
         parents = [self._parent(node, index, first) for node in rows]
         wanted = sorted({index[node] for node in nodes if node in index})
         tokens = [node.token for node in rows]
-        found = self._draft.expand(
-            state, tokens, parents, wanted, self._ranking(sampler), BRANCHES, cancel
-        )
+        found = self._expand(tokens, parents, wanted, sampler, cancel)
         if found is None:
             return None
         for staged, node in enumerate(rows, first):
@@ -162,7 +172,7 @@ class DraftCache:
             if not again:
                 node.staged = staged
         self._positions += positions
-        of_row = dict(zip(wanted, found, strict=True))
+        of_row = dict(zip(wanted, found.candidates, strict=True))
         return Computed(len(rows), [of_row[index[node]] if node in index else [] for node in nodes])
 
     def _rows(self, nodes: Sequence[Node]) -> tuple[list[Node], list[int]]:

@@ -15,9 +15,8 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.pool import CancelFlag
 from engine.backend.round import Expanded
 from engine.backend.sequence import ROOT, FeatureStore
-from engine.model.weights.readable import Floats
 from engine.speculative.beginnings import Beginnings
-from engine.speculative.draft_cache import BRANCHES, Computed, DraftCache, Settlement
+from engine.speculative.draft_cache import Computed, DraftCache, Settlement
 from engine.speculative.draft_tree import DraftStep, Node
 from engine.speculative.sampler import Sampler
 
@@ -81,7 +80,7 @@ class HeadCache(DraftCache):
         before = self.beginnings.shift + len(state)
         known = self._features.rows(before, before + count)
         rows = [count - 1] if wanted else []
-        found = self._expand(tokens, range(-1, count - 1), rows, known, sampler, cancel)
+        found = self._expand(tokens, range(-1, count - 1), rows, sampler, cancel, known)
         if found is not None:
             state.commit(range(count))
             for node in wanted:
@@ -104,7 +103,7 @@ class HeadCache(DraftCache):
             return None
         tokens, rows = [node.token for node in nodes], range(len(nodes))
         outputs = np.stack([output for output in known if output is not None])
-        found = self._expand(tokens, parents, rows, outputs, sampler, cancel)
+        found = self._expand(tokens, parents, rows, sampler, cancel, outputs)
         if found is None:
             return None
         for staged, (node, output) in enumerate(zip(nodes, found.outputs, strict=True), first):
@@ -112,19 +111,6 @@ class HeadCache(DraftCache):
         self._staged += nodes
         self._positions += positions
         return Computed(len(nodes), found.candidates)
-
-    def _expand(
-        self,
-        tokens: Sequence[int],
-        parents: Sequence[int],
-        wanted: Sequence[int],
-        features: Floats,
-        sampler: Sampler,
-        cancel: CancelFlag,
-    ) -> Expanded | None:
-        return self._draft.expand_head(
-            self._own, tokens, parents, wanted, features, self._ranking(sampler), BRANCHES, cancel
-        )
 
     def renew(self, path: Sequence[Node]) -> int:
         """Forget what was computed from the head's own outputs, since tokens were committed.

@@ -1,7 +1,7 @@
 """The controller of the parallel loop: both lanes' costs and gains, from what was measured.
 
-`engine.speculative.pacing` decides; this module keeps what it decides by, with forgetting. In
-`auto` rounds use the strategy that turns out to be fastest.
+`engine.speculative.pacing` decides; this module keeps what it decides by, with forgetting. Whether
+both lanes work at once, in turns, or the target alone is `strategies.OffSwitch`'s to say.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from engine.plan.plan import (
     Expectation,
 )
 from engine.speculative import pacing
-from engine.speculative.controller import Controller, best_part, fallback_words, promised
+from engine.speculative.controller import Controller, best_part, promised
 from engine.speculative.costs import Costs, Mean
 from engine.speculative.draft_tree import DraftPace
 from engine.speculative.draft_worker import Outlook
-from engine.speculative.reading import Reading
-from engine.speculative.strategies import DraftingStrategy, StrategyBandit
+from engine.speculative.strategies import DraftingStrategy, OffSwitch
 
 _GOES_WELL = 1.2
 """A draft that has read the end only, and brings so many plain speeds, need not read the rest."""
+
+_EARNS = 1.03
+"""Drafting has to be so many times as fast as the target alone: both lanes take energy."""
 
 
 class ParallelController(Controller):
@@ -46,19 +48,19 @@ class ParallelController(Controller):
     ) -> None:
         verify = expected.verify if expected else USUAL_VERIFY
         steps = expected.levels if expected else USUAL_LEVELS
+        widths, known = WIDTHS[: len(steps)], expected is not None
+        ways = [DraftingStrategy.PARALLEL, *([] if ahead else [DraftingStrategy.SERIAL])]
         super().__init__(
-            Costs(BUCKETS, verify, seconds=expected is not None),
-            Costs(WIDTHS[: len(steps)], steps, seconds=expected is not None),
+            Costs(BUCKETS, verify, seconds=known),
+            Costs(widths, steps, seconds=known),
             expected.acceptance if expected else USUAL_ACCEPTANCE,
+            OffSwitch(ways, forced=forced or ahead, worth=_EARNS),
+            steps[-1] / widths[-1] if known else 0.0,  # nothing known: then it reads all
             forced=forced or ahead,
         )
-        allowed = [DraftingStrategy.PARALLEL]
-        allowed += [] if ahead else [DraftingStrategy.SERIAL]
-        allowed += [] if self._forced else [DraftingStrategy.PLAIN]
-        self._bandit = StrategyBandit(allowed)
-        # Nothing known: then it reads all.
-        self._reading = Reading(expected.levels[-1] / WIDTHS[len(steps) - 1] if expected else 0.0)
-        self._opening, self._verified = True, 0
+        self._alone = Mean()
+        """Seconds of rounds in which the draft rests."""
+        self._verified, self._before = 0, DraftingStrategy.PLAIN
 
     @property
     def lanes(self) -> pacing.LaneCosts:
@@ -66,31 +68,14 @@ class ParallelController(Controller):
         return pacing.LaneCosts(
             verify=self._verify.of,
             step=self._draft.of,
-            rate=self._bandit.rate,
+            rate=self.switch.rate_of(self.switch.now),
             trust=self._acceptance.trust,
             goes_on=self._acceptance.goes_on.value,
         )
 
     @property
-    def best(self) -> DraftingStrategy:
-        """The strategy that has turned out fastest, whichever is being tried now."""
-        return self._bandit.best
-
-    @property
-    def fallback_reason(self) -> str | None:
-        """Why the target decodes alone, in words; None as long as it does not."""
-        gain = self._bandit.gain
-        return (
-            None
-            if self.best is not DraftingStrategy.PLAIN or gain is None
-            else fallback_words(gain)
-        )
-
-    def begin(self) -> None:
-        """Start a new answer."""
-        super().begin()
-        self._opening = True
-        self._reading.begin()
+    def _plain(self) -> float:
+        return self._alone.value or self._verify.of(1)
 
     def to_read(self, missing: int, remaining: int, *, begun: bool) -> int:
         """Return how many tokens the draft should read now, the last of those that are missing.
@@ -110,7 +95,7 @@ class ParallelController(Controller):
         if not begun:
             saves = reading.saves(remaining, plain, inf)
             return reading.to_begin(missing, saves, plain, forced=self._forced)
-        well = self._bandit.rate * plain >= _GOES_WELL
+        well = self.switch.gain >= _GOES_WELL
         return missing if not well and reading.is_due(missing, remaining, plain) else 0
 
     def has_read(self, pieces: Iterable[tuple[int, float]]) -> None:
@@ -125,7 +110,7 @@ class ParallelController(Controller):
             ready: whether it knows the committed tokens: as long as it does not, the target does
                 not wait for it, and it works beside the target in any case.
         """
-        strategy = self._bandit.now
+        strategy = self.switch.pick()
         if strategy is DraftingStrategy.PLAIN:
             return None
         return pacing.pace(self.lanes, overlap=strategy is DraftingStrategy.PARALLEL or not ready)
@@ -134,7 +119,7 @@ class ParallelController(Controller):
         """Tell whether an idle target should wait for the draft's running or next step."""
         if outlook.left is None:
             return False
-        lanes, overlap = self.lanes, self._bandit.now is DraftingStrategy.PARALLEL
+        lanes, overlap = self.lanes, self.switch.now is DraftingStrategy.PARALLEL
         if not overlap and outlook.promise >= 1:  # nothing is drafted yet: without it, no round
             lanes = replace(lanes, trust=1.0, goes_on=1.0)
         return pacing.worth_waiting(lanes, outlook.promise, outlook.left, overlap=overlap)
@@ -143,7 +128,7 @@ class ParallelController(Controller):
         """Keep the part of the tree that is worth verifying now."""
         verify, trust = self._verify.of, self._acceptance.trust
         first = verify(1)
-        rate = self._bandit.rate or (1 / first if first > 0 else 0.0)
+        rate = self.lanes.rate or (1 / first if first > 0 else 0.0)
         kept = best_part(tree, verify, rate, trust, least=int(self._forced))
         self._acceptance.promised = promised(kept)
         return kept
@@ -172,9 +157,12 @@ class ParallelController(Controller):
         if done.drafted:
             self._acceptance.observe(done)
             tokens = self._acceptance.tokens
-        if ready or self._bandit.now is DraftingStrategy.PLAIN:
-            self._bandit.learn(tokens, seconds, self._verify.of(1))
-
-    @property
-    def _means(self) -> dict[str, Mean]:
-        return self._reading.means
+        way = self.switch.now
+        if not ready and way is not DraftingStrategy.PLAIN:
+            return
+        # Behind a change what was drafted before is still in use.
+        settled, self._before = way is self._before, way
+        if settled and way is DraftingStrategy.PLAIN:
+            self._alone.add(seconds)
+        drafted = None if way is DraftingStrategy.PLAIN else (tokens, seconds)
+        self.switch.observe(self._plain, drafted, usual=settled)

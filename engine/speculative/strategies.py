@@ -1,35 +1,34 @@
-"""Drafting in parallel, serially or not at all: a bandit picks whichever is fastest.
+"""The off-switch of both loops: each round is made in the way that has turned out fastest.
 
-Which strategy wins depends on the pair, the machine and the text. Each is tried and judged by the
-tokens per second of its own rounds, with forgetting. Most rounds use the best one; the others get a
-few trial rounds from time to time, ever less often as long as they lose.
+Which way wins depends on the pair, the machine and the text. Another one is tried again whenever
+what a trial is expected to lose is no more than a small share of the time since the last one: a
+clear loser seldom, one that is about as fast at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 
-from engine.speculative.costs import Mean
+from engine.speculative.costs import MeanByKind
 
-_KEEP = 0.97
-_TRIAL = 6
-"""Rounds of a trial that count. Acceptance makes rounds differ, and earlier trials count as well.
-"""
-_PLAIN_TRIAL = 2
-"""Plain rounds differ little."""
-_SETTLING = 1
-"""Rounds after a change that do not count: what was drafted before it is still in use."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 32, 512
-_GAIN_WORTH_IT = 1.03
-"""A strategy replaces the best one only if it is this many times as fast."""
-_CLEAR_GAIN = 1.5
-"""Drafting this many times as fast as plain decoding is not compared with it again."""
+_FORGET = 0.98
+_UNKNOWN = 1.0, 0.0, 1e-9
+_TRIALS_SHARE, _COMPARISONS_SHARE = 0.005, 0.003
+"""Share of the time that may be lost by trying to draft where it does not pay, and by other ways
+than the best, to compare, where it does."""
+_LEAST_LOSS = 0.05
+"""A round of another way counts as losing at least so many plain rounds: where both seem alike,
+nothing would be learnt from one of them for ever."""
+_FIRST_TRIAL, _TRIAL = 4, 3
+"""Drafting rounds of a trial: the first of them also catches up with what was decoded meanwhile."""
+_COMPARE_AFTER, _COMPARISONS = 6, 3
+"""After the first drafting rounds come a few plain ones, so that even the first answer can tell the
+user what drafting brings."""
 
 
 class DraftingStrategy(Enum):
-    """Ways in which the parallel loop makes a round."""
+    """Ways of making a round."""
 
     PARALLEL = "parallel"
     """The draft works while the target verifies (DuoDecoding)."""
@@ -39,107 +38,155 @@ class DraftingStrategy(Enum):
     """The target decodes alone."""
 
 
-@dataclass(slots=True)
-class _Record:
-    """Results of one strategy, and when it is tried again."""
-
-    tokens: Mean = field(default_factory=lambda: Mean(keep=_KEEP))
-    seconds: Mean = field(default_factory=lambda: Mean(keep=_KEEP))
-    due: int = 0
-    pause: int = _FIRST_PAUSE
-
-    @property
-    def rate(self) -> float:
-        return (self.tokens.value or 0.0) / self.seconds.value if self.seconds.value else 0.0
+_PLAIN = DraftingStrategy.PLAIN
 
 
-class StrategyBandit:
-    """Picks the strategy of every round.
+class OffSwitch:
+    """Picks the way of every round; what it has learnt outlives the answer.
 
     Args:
-        allowed: what may be picked, the expected best first.
+        ways: of drafting, the expected best first.
+        forced: the target never decodes alone.
+        expected: tokens and seconds of a round of the first way, where the plan knows.
+        worth: drafting has to be so many times as fast as the target alone.
 
     Attributes:
-        now: strategy of the next round.
-        best: the fastest of those that were tried.
+        now: way of the present round.
+        gain: speed of drafting in plain speeds.
+        rate: tokens that a second is worth.
+        loss: seconds that the next trial of another way is expected to lose.
+        credit: seconds that trials may lose; after one that lost more than was thought, below 0.
+        trial: drafting rounds that are left of one.
+        drafted: rounds that have drafted.
     """
 
-    def __init__(self, allowed: Sequence[DraftingStrategy]) -> None:
-        self._records = {strategy: _Record() for strategy in allowed}
-        self.now = self.best = allowed[0]
-        self._settling, self._left = _SETTLING, _TRIAL
+    def __init__(
+        self,
+        ways: Sequence[DraftingStrategy],
+        *,
+        forced: bool,
+        expected: tuple[float, float] | None = None,
+        worth: float = 1.0,
+    ) -> None:
+        self._means = dict[DraftingStrategy, tuple[MeanByKind, MeanByKind]]()
+        for way in ways:
+            tokens, seconds, weight = (*expected, 1.0) if expected and way is ways[0] else _UNKNOWN
+            means = MeanByKind(tokens, weight, _FORGET), MeanByKind(seconds, weight, _FORGET)
+            self._means[way] = means
+        self._drafting, *self._untried = ways
+        self._forced, self._worth, self._plain = forced, worth, 0.0
+        self.now = self._tried = self._drafting
+        self._challenged = _PLAIN
+        self.gain, self.rate, self.loss, self.credit = worth, 0.0, 0.0, 0.0
+        self.trial, self.drafted, self._comparisons_left = _FIRST_TRIAL, 0, _COMPARISONS
+        self._on_credit = self._owing = False
+        """Whether the round is a trial that is paid from credit, as all but the first are."""
 
     @property
-    def rate(self) -> float:
-        """Tokens per second of the present strategy; 0 while unknown."""
-        return self._records[self.now].rate
+    def pays(self) -> bool:
+        """Tell whether drafting is faster than the target alone."""
+        return self.gain >= self._worth
 
     @property
-    def gain(self) -> float | None:
-        """Speed of the better drafting strategy over plain decoding; None while unknown."""
-        plain = self._records.get(DraftingStrategy.PLAIN)
-        if plain is None or not plain.rate:
-            return None
-        return max(each.rate for each in self._records.values() if each is not plain) / plain.rate
+    def best(self) -> DraftingStrategy:
+        """The way that has turned out fastest, whichever is being tried now."""
+        return self._drafting if self.pays or self._forced else _PLAIN
 
-    def learn(self, tokens: float, seconds: float, plain: float) -> None:
-        """Learn from a round of the present strategy.
+    def usual(self, way: DraftingStrategy) -> tuple[float, float]:
+        """Return the usual tokens and seconds of a round made in this way; 0 seconds: not known."""
+        if way is _PLAIN:
+            return 1.0, self._plain
+        tokens, seconds = self._means[way]
+        return tokens.value, seconds.value
+
+    def rate_of(self, way: DraftingStrategy) -> float:
+        """Return the tokens per second of a way; 0 while unknown."""
+        tokens, seconds = self.usual(way)
+        return tokens / seconds if seconds else 0.0
+
+    def pick(self, *, comparable: bool = True) -> DraftingStrategy:
+        """Return the way of the coming round.
 
         Args:
-            tokens: committed by the round, or expected of it from what was known.
-            seconds: duration of the round.
-            plain: seconds of a target forward over a single token, as far as known.
+            comparable: whether a round of another way would tell anything where drafting pays.
         """
-        if len(self._records) == 1:
-            self._count(tokens, seconds)
+        if not self.trial and self._untried:
+            self._tried, self.trial = self._untried.pop(0), _FIRST_TRIAL
+        best, other = self.best, self._challenger()
+        self.now, self._on_credit = best, False
+        first = self.pays and not self._forced and self.drafted >= _COMPARE_AFTER
+        if self.trial:
+            self.now, self._on_credit = self._tried, self._owing and self._tried is not best
+        elif first and self._comparisons_left:
+            self.now, self._comparisons_left = _PLAIN, self._comparisons_left - 1
+        elif other and self.credit >= self.loss and (comparable or not self.pays):
+            self.now, self._challenged, self._on_credit = other, other, True
+            if other is not _PLAIN:
+                self._tried, self.trial, self._owing = other, _TRIAL, True
+        return self.now
+
+    def _challenger(self) -> DraftingStrategy | None:
+        """Return the way that is tried next: in turn, where there are two; None: there is none."""
+        if self.best is _PLAIN:
+            return self._drafting
+        others = [way for way in (*self._means, _PLAIN) if way is not self._drafting]
+        others = others[:-1] if self._forced else others
+        last = self._challenged if len(others) > 1 else None
+        return next((way for way in others if way is not last), None)
+
+    def weigh(self, plain: float) -> None:
+        """Compare the ways by all that is known; `plain`: seconds of a round without drafts."""
+        self._plain = plain
+        self._drafting = max(self._means, key=self.rate_of)  # the first, while none is known
+        rate = self.rate_of(self._drafting)
+        if not plain or not rate:
             return
-        for strategy, record in self._records.items():
-            record.due -= strategy is not self.now
-        if self._settling:
-            self._settling -= 1
-            return
-        self._count(tokens, seconds)
-        self._left -= 1
-        if self._left <= 0:
-            self._judge(plain)
+        self.gain = rate * plain
+        self.rate = rate if self._forced else max(rate, 1 / plain)
+        tokens, seconds = self.usual(other := self._challenger() or _PLAIN)
+        rounds = 1 if other is _PLAIN else _TRIAL
+        self.loss = rounds * self._lost(tokens, seconds)
+        if self.pays:
+            self.credit = min(self.credit, 2 * self.loss)
 
-    def _count(self, tokens: float, seconds: float) -> None:
-        record = self._records[self.now]
-        record.tokens.add(tokens)
-        record.seconds.add(seconds)
+    def _lost(self, tokens: float, seconds: float) -> float:
+        """Return the seconds that a round of another way than the best counts as losing."""
+        return max(seconds - tokens / self.rate, _LEAST_LOSS * self._plain)
 
-    def _judge(self, plain: float) -> None:
-        """End the present trial; the best strategy may meet its next challenger."""
-        if self.now is not self.best:
-            tried = self._records[self.now]
-            if self._beats(self.now, self.best):
-                self._records[self.best].pause = tried.pause = _FIRST_PAUSE
-                self._records[self.best].due = _FIRST_PAUSE
-                self.best = self.now
-            else:
-                tried.due = tried.pause
-                tried.pause = min(2 * tried.pause, _LONGEST_PAUSE)
-        self._turn_to(self._challenger(plain) or self.best)
+    def observe(
+        self, plain: float, drafted: tuple[float, float] | None = None, *, usual: bool = True
+    ) -> None:
+        """Learn from a round of the present way: it has earned what trials may lose, or was one.
 
-    def _beats(self, one: DraftingStrategy, other: DraftingStrategy) -> bool:
-        """Tell whether one is worth changing to; drafting has to earn its energy, too."""
-        slack = 1 / _GAIN_WORTH_IT if one is DraftingStrategy.PLAIN else _GAIN_WORTH_IT
-        return self._records[one].rate > slack * self._records[other].rate
+        Args:
+            plain: seconds of a round of the target alone.
+            drafted: tokens and seconds of a round that drafts, or what to expect of it.
+            usual: whether it tells what such rounds are like.
+        """
+        seconds, lost = plain, self.loss
+        if drafted:
+            tokens, seconds = drafted
+            lost = self._lost(tokens, seconds) if self.rate else 0.0
+            self.drafted += 1
+            self.trial = max(self.trial - 1, 0)
+            if usual:
+                for mean, value in zip(self._means[self.now], drafted, strict=True):
+                    mean.add(value)
+        share = _COMPARISONS_SHARE if self.pays else _TRIALS_SHARE
+        self.credit += -lost if self._on_credit else share * seconds
+        self._on_credit = False
+        self.weigh(plain)
 
-    def _challenger(self, plain: float) -> DraftingStrategy | None:
-        """The strategy to try next: one that was never tried, or whose pause is over."""
-        clear = self._records[self.best].rate * plain >= _CLEAR_GAIN
-        due = [
-            (record.due, strategy)
-            for strategy, record in self._records.items()
-            if strategy is not self.best and record.due <= 0
-            if not (strategy is DraftingStrategy.PLAIN and clear)
-        ]
-        return min(due, key=lambda each: each[0])[1] if due else None
+    def try_again(self) -> None:
+        """Draft for some rounds at no price: what is known of drafting may not hold any more."""
+        self._tried, self.trial = self._drafting, _TRIAL
+        self._untried = [way for way in self._untried if not self.rate_of(way)]
 
-    def _turn_to(self, strategy: DraftingStrategy) -> None:
-        if strategy is not self.now:
-            self._settling = _SETTLING
-        self.now = strategy
-        short = strategy is DraftingStrategy.PLAIN and strategy is not self.best
-        self._left = _PLAIN_TRIAL if short else _TRIAL
+    @property
+    def means_by_kind(self) -> dict[str, MeanByKind]:
+        """Its means by name."""
+        return {
+            f"{'' if way is DraftingStrategy.SERIAL else 'ahead_'}{name}": mean
+            for way, means in self._means.items()
+            for name, mean in zip(("tokens", "seconds"), means, strict=True)
+        }

@@ -65,6 +65,9 @@ def _steps() -> Iterator[Step]:
     for stack in STACKS:
         about = "the ledger beside the driver, a full card, and after it"
         yield Step(f"memory {stack}", about, 45, "memory", (stack,), (stack,))
+    shape = "qwen3.5-4b"  # its states are WebGPU's alone
+    about = f"rounds, prefill and long contexts of {shape}"
+    yield Step(f"speed webgpu {shape}", about, 60, "speed", ("webgpu", shape), ("webgpu",))
     yield from _speeds("qwen2.5-1.5b")
     yield from _speeds("qwen2.5-0.5b")
     for stack in STACKS:

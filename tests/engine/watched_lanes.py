@@ -13,7 +13,7 @@ from engine.backend.decoder import Decoder, Forward
 from engine.backend.native.pool import CancelFlag
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.ranking import likeliest, rank
-from engine.backend.round import Candidates, Ranking
+from engine.backend.round import Expanded, Ranking
 from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
 from engine.model.weights.readable import Floats
@@ -68,9 +68,10 @@ class Watched(Decoder):
         ranking: Ranking,
         width: int,
         cancel: CancelFlag | None = None,
-    ) -> list[Candidates] | None:
+        features: Floats | None = None,
+    ) -> Expanded | None:
         self._pass(len(tokens))
-        return super().expand(state, tokens, parents, wanted, ranking, width, cancel)
+        return super().expand(state, tokens, parents, wanted, ranking, width, cancel, features)
 
     def await_forwards(self, count: int) -> None:
         """Until so many more have begun."""

@@ -46,13 +46,32 @@ def test_the_header_keeps_the_whole_tile_configuration(tmp_path: Path) -> None:
 
 
 def test_nothing_is_built_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer, "works", lambda: True)
+    monkeypatch.setattr(peer, "works", lambda *_: True)
     monkeypatch.setattr(peer, "run", lambda *_: pytest.fail("it would build"))
     assert peer.main() == 0
 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(peer, "works", lambda: False)
+    monkeypatch.setattr(peer, "works", lambda *_: False)
     monkeypatch.setenv("PATH", "")
     assert peer.main() == 1
     assert "C++ compiler" in capsys.readouterr().err
+
+
+def test_without_a_wheel_that_drafts_the_rest_works(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[list[str]] = []
+
+    def fails(command: list[str]) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        return subprocess.CompletedProcess(command, 1)
+
+    monkeypatch.setattr(peer, "works", lambda names="both": names == "both")
+    monkeypatch.setattr(peer, "run", lambda *_: pytest.fail("it would build"))
+    monkeypatch.setattr(peer.subprocess, "run", fails)
+    assert peer.main() == 0
+    (command,) = asked
+    assert command[-3:-1] == ["--only-binary", ":all:"], "nothing is built"
+    assert command[-1].startswith("xllamacpp>=")
+    assert "llama.cpp-draft" in "".join(capsys.readouterr())

@@ -288,18 +288,11 @@ def pack_fusion(fusion: Fusion, packer: BlockPacker) -> FusionStruct:
         residual_normed=fusion.residual_normed,
         returns_normed=fusion.returns_normed,
     )
-    if fusion.kind == "dgf":
-        struct.feature = packer.matrix("fusion.feature.weight")
-        struct.token = packer.matrix("fusion.token.weight")
-        struct.gate = packer.matrix("fusion.gate.weight")
-        struct.norm = packer.vector("fusion.norm.weight")
-    elif fusion.kind == "linear":
-        struct.feature = packer.matrix("fusion.linear.weight")
-        struct.bias = packer.vector("fusion.linear.bias") if fusion.bias else None
-        if fusion.normed:
-            struct.norm = packer.vector("fusion.norm.weight")
-            struct.feature_norm = packer.vector("fusion.feature_norm.weight")
-    else:
-        struct.feature = packer.matrix("fusion.features.weight")
-        struct.norm = packer.vector("model.layers.0.hidden_norm.weight")
+    for field, name in zip(("feature", "token", "gate"), fusion.matrices, strict=False):
+        setattr(struct, field, packer.matrix(f"{name}.weight"))
+    if fusion.biased:
+        struct.bias = packer.vector(f"{fusion.matrices[0]}.bias")
+    norms = fusion.norms[1:] if fusion.kind == "eagle3" else fusion.norms  # the block has its own
+    for field, name in zip(("norm", "feature_norm"), norms, strict=False):
+        setattr(struct, field, packer.vector(name))
     return struct

@@ -9,14 +9,7 @@ from engine.backend.webgpu.loading import GpuLoader
 from engine.backend.webgpu.room import GpuRoom
 from engine.backend.webgpu.sizes import up
 from engine.backend.webgpu.stages import Dispatch, GpuRows, Linear, Stages
-from engine.model.config import Fusion, FusionKind, ModelConfig
-
-_MATRICES: dict[FusionKind, tuple[str, ...]] = {
-    "dgf": ("feature", "token", "gate"),
-    "linear": ("linear",),
-    "eagle3": ("features",),
-}
-_FIRST = "model.layers.0."
+from engine.model.config import Fusion, ModelConfig
 
 
 class GpuFuser:
@@ -26,20 +19,14 @@ class GpuFuser:
         self, config: ModelConfig, fusion: Fusion, loader: GpuLoader, stages: Stages
     ) -> None:
         self._fusion, self._stages, self._hidden = fusion, stages, config.hidden_size
-        biased = fusion.bias and fusion.kind == "linear"
         self._matrices = [
             Linear(
-                loader.side_by_side([f"fusion.{name}.weight"]),
-                loader.vector(f"fusion.{name}.bias") if biased else None,
+                loader.side_by_side([f"{name}.weight"]),
+                loader.vector(f"{name}.bias") if fusion.biased else None,
             )
-            for name in _MATRICES[fusion.kind]
+            for name in fusion.matrices
         ]
-        names: tuple[str, ...] = ()
-        if fusion.kind == "dgf":
-            names = ("fusion.norm.weight",)
-        elif fusion.kind == "eagle3":
-            names = f"{_FIRST}input_layernorm.weight", f"{_FIRST}hidden_norm.weight"
-        self._norms = [loader.vector(name) for name in names]
+        self._norms = [loader.vector(name) for name in fusion.norms]
 
     @property
     def feeds_attention(self) -> bool:

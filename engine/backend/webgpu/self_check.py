@@ -27,6 +27,16 @@ from engine.model.weights.readable import Floats
 _FLOATS, _TURNED = 2e-4, 3e-2
 """Declared tolerances, of the logits' norm: with weights in floats, and where a last bit may turn
 a rounding to 8 bits."""
+_LLAMA: dict[str, object] = {
+    "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "vocab_size": 128,
+    "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "max_position_embeddings": 512, "tie_word_embeddings": False,
+}  # fmt: skip
+_STATES: dict[str, object] = {
+    **_LLAMA, "model_type": "qwen3_5_text", "head_dim": 64, "layer_types": ["linear_attention"],
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 128,
+    "linear_value_head_dim": 64,
+}  # fmt: skip
 _FORMATS = {"F32": _FLOATS, "Q4_0": _TURNED, "Q8_0": _TURNED, "Q4_K": _TURNED, "Q6_K": _TURNED}
 _PROMPT, _ROWS = 300, 4
 """A prompt whose keys are looked at in two parts, and rows that follow it together."""
@@ -59,30 +69,25 @@ def wrong_numbers(number: int) -> str:
 
     there, here = WebGpuDevice(f"{WEBGPU}{number}"), CpuDevice(threads=1)
     formats = _FORMATS if native_is_built() else {"F32": _FLOATS}
-    for kind, tolerance in formats.items():
-        model = _Model(kind)
+    models = [(kind, _Model(_LLAMA, kind), tolerance) for kind, tolerance in formats.items()]
+    if native_is_built():
+        models.append(("states", _Model(_STATES, "F32"), _FLOATS))
+    for name, model, tolerance in models:
         ours, expected = (model.logits(each, [_PROMPT, _ROWS]) for each in (there, here))
         apart = np.linalg.norm(ours - expected, axis=1) / np.linalg.norm(expected, axis=1)
         if not apart.max() <= tolerance:  # nor a number
-            return f"{kind}: {apart.max():.1e}"
+            return f"{name}: {apart.max():.1e}"
         for steps in ([_PROMPT, *[1] * _ROWS], [_PROMPT + _ROWS]):
             if not np.array_equal(model.logits(there, steps), ours):
-                return f"{kind}: {steps[-1]} rows"  # a row's bits depend on those beside it
+                return f"{name}: {steps[-1]} rows"  # a row's bits depend on those beside it
     return ""
 
 
 class _Model:
     """A small model of one type of weights: one block, as each turns more roundings."""
 
-    def __init__(self, kind: str) -> None:
-        self._config: ModelConfig = parse_config(
-            {
-                "model_type": "llama", "hidden_size": 256, "intermediate_size": 512,
-                "vocab_size": 128, "num_hidden_layers": 1, "num_attention_heads": 4,
-                "num_key_value_heads": 2, "max_position_embeddings": 512,
-                "tie_word_embeddings": False,
-            }
-        )  # fmt: skip
+    def __init__(self, shape: dict[str, object], kind: str) -> None:
+        self._config: ModelConfig = parse_config(shape)
         matrices = (name for name, of in expected_tensors(self._config).items() if len(of) == 2)
         self._weights = RandomWeights(self._config, dict.fromkeys(matrices, kind))
 

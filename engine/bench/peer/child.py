@@ -1,17 +1,12 @@
-"""The peer's own process: llama.cpp behind JSON lines on stdin and stdout.
+"""llama.cpp by llama-cpp-python, as `serve.py` serves it.
 
-Runs by path under whichever Python has llama-cpp-python and gguf, so it imports nothing of Duotail.
-It says {} when it is ready. Each request is {"do": name, ...} and gets one line back: a result, or
-{"error": text}. After a "write" request the tensors' bytes follow on stdin.
+After a "write" request the tensors' bytes follow on stdin.
 """
 
 from __future__ import annotations
 
 import base64
 import ctypes
-import json
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, BinaryIO
@@ -223,33 +218,4 @@ def _words(line: str) -> str:
     return " ".join(line.partition(":")[2].split())
 
 
-def _end_with_parent() -> None:
-    """A stopped child would never see its stdin end; Linux ends it for us."""
-    if sys.platform == "linux":
-        end_when_parent_dies, kill = 1, 9
-        ctypes.CDLL(None).prctl(end_when_parent_dies, kill)
-
-
-def main() -> None:
-    """Answer requests until stdin ends."""
-    _end_with_parent()
-    requests = sys.stdin.buffer
-    # What libraries print goes to stderr; the protocol has stdout for itself.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    peer = Peer(requests)
-    answers.write("{}\n")
-    answers.flush()
-    while line := requests.readline():
-        request = json.loads(line)
-        action: Callable[..., Result] = getattr(peer, request.pop("do"))
-        try:
-            answer = action(**request)
-        except (RuntimeError, ValueError, OSError, KeyError) as error:
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-
-
-if __name__ == "__main__":
-    main()
+PEER = Peer

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,17 +20,28 @@ from engine.bench.peer.export import Export
 from engine.errors import Absent, UserFixable
 from engine.language import later, tr
 
-CHILD = Path(__file__).with_name("child.py")
-PACKAGES = ("llama_cpp", "gguf")
 ENVIRONMENT = ".venv-peer"
 _SETTINGS = {
     "OPENBLAS_NUM_THREADS": "1",
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # large pages for its weights, as ours have
 }
+_SERVE = Path(__file__).with_name("serve.py")
 _ANEW = later("Remove {folder} and run `make bench-peer`, which builds it.")
 
 
-def find_interpreter() -> Path:
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A way to llama.cpp: the packages that a Python needs for it, and the file that uses them."""
+
+    packages: tuple[str, ...]
+    child: str
+
+
+PLAIN = Binding(("llama_cpp", "gguf"), "child.py")
+DRAFTING = Binding(("xllamacpp",), "drafting_child.py")
+
+
+def find_interpreter(binding: Binding = PLAIN) -> Path:
     """A Python that has the peer: DUOTAIL_PEER_PYTHON, our own, or the one in `.venv-peer`.
 
     Raises:
@@ -37,7 +49,7 @@ def find_interpreter() -> Path:
     """
     if chosen := os.environ.get("DUOTAIL_PEER_PYTHON"):
         return Path(chosen)
-    if all(find_spec(name) for name in PACKAGES):
+    if all(find_spec(name) for name in binding.packages):
         return Path(sys.executable)
     beside = Path(sys.prefix).with_name(ENVIRONMENT)
     for python in (beside / "bin" / "python", beside / "Scripts" / "python.exe"):
@@ -55,15 +67,19 @@ class PeerProcess:
     It is stopped except while it is `awake`, so that its threads, which spin for a while after each
     forward, take nothing from ours.
 
+    Args:
+        interpreter: the Python that it runs in.
+        binding: by which it knows llama.cpp.
+
     Raises:
         Absent: this Python has no llama.cpp that starts.
     """
 
-    def __init__(self, interpreter: Path) -> None:
+    def __init__(self, interpreter: Path, binding: Binding = PLAIN) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
         try:
             self._child = subprocess.Popen(  # noqa: S603  # our own file, a Python of the user's
-                [str(interpreter), "-P", str(CHILD)],
+                [str(interpreter), "-P", str(_SERVE), str(_SERVE.with_name(binding.child))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._said,

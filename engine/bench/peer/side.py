@@ -17,7 +17,9 @@ from engine.bench.forward import CONTEXT, MOST_ROWS, next_tokens, prompt, stored
 from engine.bench.harness import BenchAnswer
 from engine.bench.pair_writer import PairWriter
 from engine.bench.peer.export import export
-from engine.bench.peer.process import PeerProcess, find_interpreter
+from engine.bench.peer.process import DRAFTING, PLAIN, Binding, PeerProcess, find_interpreter
+from engine.errors import UserFixable
+from engine.language import tr
 from engine.loading.load import LoadedPair
 from engine.machine.cores import default_threads
 from engine.model.config import ModelConfig
@@ -216,12 +218,59 @@ def llama_cpp_of_file(path: Path, vocab: int, context: int) -> Iterator[LlamaCpp
 
 
 @contextmanager
-def _process() -> Iterator[PeerProcess]:
-    process = PeerProcess(find_interpreter())
+def _process(binding: Binding = PLAIN) -> Iterator[PeerProcess]:
+    process = PeerProcess(find_interpreter(binding), binding)
     try:
         yield process
     finally:
         process.close()
+
+
+@dataclass(frozen=True, slots=True)
+class DraftingSettings:
+    """Version and settings of a peer that drafts; `depth` tokens at most before a verification."""
+
+    name: str
+    package: str
+    threads: int
+    depth: int
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.package}, {self.threads} threads, depth {self.depth}"
+
+
+class DraftingSide:
+    """llama.cpp that drafts, with the settings that it has by itself.
+
+    Args:
+        process: awake only while it is asked.
+        target, draft: GGUF files.
+        context: tokens of the longest answer with its prompt.
+    """
+
+    def __init__(self, process: PeerProcess, target: Path, draft: Path, context: int) -> None:
+        self._process, threads = process, default_threads()
+        with process.awake():
+            facts = process.ask(
+                "load", target=str(target), draft=str(draft), threads=threads, context=context
+            )
+        self.settings = DraftingSettings(
+            "llama.cpp, xllamacpp", facts["package"], threads, facts["depth"]
+        )
+
+    def answer(
+        self, tokens: Sequence[int], count: int, sampling: SamplingParams
+    ) -> tuple[None, float]:
+        """See `LlamaCppSide.answer`; which tokens it wrote is not known."""
+        with self._process.awake():
+            answer = self._process.ask(
+                "answer",
+                tokens=list(tokens),
+                count=count,
+                temperature=sampling.temperature,
+                seed=sampling.seed,
+            )
+        return None, answer["seconds"]
 
 
 class PeerWriter:
@@ -234,11 +283,11 @@ class PeerWriter:
         plain: the same model decoding plainly, which answers first.
     """
 
-    def __init__(self, side: LlamaCppSide, plain: PairWriter) -> None:
+    def __init__(self, side: LlamaCppSide | DraftingSide, plain: PairWriter) -> None:
         self._side, self._plain = side, plain
 
     @property
-    def settings(self) -> PeerSettings:
+    def settings(self) -> PeerSettings | DraftingSettings:
         """Versions and settings that it was measured with."""
         return self._side.settings
 
@@ -246,11 +295,12 @@ class PeerWriter:
         """See `Writer`."""
         pair, count = self._plain.pair, self._plain.tokens
         prompt = read(request, pair.template, pair.tokenizer)
-        tokens, seconds = self._side.answer(prompt.ids, count + 1, request.sampling)
+        written, seconds = self._side.answer(prompt.ids, count + 1, request.sampling)
+        tokens = None if written is None else tuple(written)
         tally = Tally(
             committed=count + 1, first_at=0.0, last_at=seconds, rounds=count, plain_rounds=count
         )
-        return BenchAnswer(tally.stats(0.0, None), tuple(tokens), ended=False)
+        return BenchAnswer(tally.stats(0.0, None), tokens, ended=False)
 
 
 @contextmanager
@@ -263,6 +313,26 @@ def peer_writer(plain: PairWriter) -> Iterator[PeerWriter]:
     """
     with _side(plain.pair) as side:
         yield PeerWriter(side, plain)
+
+
+@contextmanager
+def drafting_peer_writer(plain: PairWriter, draft: Path) -> Iterator[PeerWriter]:
+    """llama.cpp with the file of the pair's target and a draft's, drafting.
+
+    Raises:
+        Absent: it is not installed.
+        UserFixable: one of the two is no GGUF file, or it fails.
+    """
+    target, small = (LocalModel.inspect(path).gguf for path in (plain.pair.path, draft))
+    if target is None or small is None:
+        raise UserFixable(
+            tr("llama.cpp drafts with two GGUF files only."),
+            tr("Choose a model and a draft that are GGUF files, or leave out --peer."),
+        )
+    with _process(DRAFTING) as process:
+        yield PeerWriter(
+            DraftingSide(process, target.files[0], small.files[0], plain.pair.plan.context), plain
+        )
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from engine.typed_json import decoded
 if TYPE_CHECKING:
     from engine.machine.sandbox import Sandbox
 
-_VERSION = 2
+_VERSION = 3
 """Version of the shaders and of the check: what another one found is worthless."""
 _MOST_KEPT = 4
 _LOOKING = SandboxLimits(seconds=20, nbytes=None, patience=2)

@@ -19,7 +19,7 @@ from peer_models import small_config, small_subject
 from engine.backend.native.library import Format
 from engine.bench.forward import forwards_in_turns
 from engine.bench.pair_writer import PairWriter, without_draft
-from engine.bench.peer.process import PeerProcess, find_interpreter
+from engine.bench.peer.process import DRAFTING, PeerProcess, find_interpreter
 from engine.bench.peer.side import llama_cpp, peer_writer
 from engine.cli import main
 from engine.commands import DraftChoice, Load
@@ -169,3 +169,27 @@ def test_speculation_beside_it(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     plain = row["plain_tokens_per_s"] / row["peer_tokens_per_s"]
     assert row["plain_ratio_to_peer"] == pytest.approx(plain)
     assert report["peer"]["version"]
+
+
+@pytest.fixture
+def _drafting_peer() -> None:
+    try:
+        PeerProcess(find_interpreter(DRAFTING), DRAFTING).close()
+    except Absent:
+        pytest.skip("no llama.cpp that drafts is installed")
+
+
+@pytest.mark.usefixtures("one_thread", "_drafting_peer")
+def test_speculation_beside_its_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    gguf = write_gguf(FOLDER_TARGET, tmp_path / "model.gguf")
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("What is rain?", "utf-8")
+    options = ["--model", str(gguf), "--draft", str(gguf), "--prompts", str(prompts)]
+    limits = ["--max-tokens", "16", "--peer", "llama.cpp-draft", "--json"]
+    assert main(["bench", "speculate", *options, *limits]) == 0
+    report = json.loads(capsys.readouterr().out)
+    row = report["categories"]["everyday"]
+    assert row["exact"]
+    assert row["ratio_to_peer"] == pytest.approx(row["tokens_per_s"] / row["peer_tokens_per_s"])
+    assert report["peer"]["depth"] == 3
+    assert report["peer"]["package"]

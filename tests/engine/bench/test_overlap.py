@@ -11,12 +11,13 @@ import pytest
 from engine.backend.decoder import Decoder
 from engine.backend.native.pool import CancelFlag
 from engine.backend.prefix_cache import PrefixCache
-from engine.backend.round import Candidates, Ranking, Round, Verified
+from engine.backend.round import Expanded, Ranking, Round, Verified
 from engine.backend.sequence import SequenceState
 from engine.bench.forward import random_subject
 from engine.bench.lanes import overlap
 from engine.bench.scripted_draft import Script, ScriptedDraft
 from engine.bench.shapes import draft_shape, shape
+from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_worker import ParallelDraft
@@ -57,9 +58,10 @@ class PacedDraft(ScriptedDraft):
         ranking: Ranking,
         width: int,
         cancel: CancelFlag | None = None,
-    ) -> list[Candidates] | None:
+        features: Floats | None = None,
+    ) -> Expanded | None:
         end = perf_counter() + self.seconds
-        found = super().expand(state, tokens, parents, wanted, ranking, width, cancel)
+        found = super().expand(state, tokens, parents, wanted, ranking, width, cancel, features)
         sleep(max(end - perf_counter(), 0.0))
         return found
 

@@ -142,7 +142,7 @@ def test_in_parallel_the_scripts_token_is_the_best_candidate(pair: Pair) -> None
     ranking = Sampler(SamplingParams()).ranking
     found = draft.expand(state, text[:8], range(-1, 7), (5, 7), ranking, 4)
     assert found is not None
-    for candidates, position in zip(found, (6, 8), strict=True):
+    for candidates, position in zip(found.candidates, (6, 8), strict=True):
         assert len(candidates) == 4
         assert candidates[0] == (text[position], pytest.approx(np.log(0.7)))
         assert text[position] not in [token for token, _ in candidates[1:]]
@@ -151,8 +151,8 @@ def test_in_parallel_the_scripts_token_is_the_best_candidate(pair: Pair) -> None
     state.discard()
     wrong = draft.expand(state, text[:8], range(-1, 7), (6,), ranking, 4)
     assert wrong is not None
-    assert wrong[0][0][0] == text[7] + 1
-    assert text[7] not in [token for token, _ in wrong[0]]
+    assert wrong.candidates[0][0][0] == text[7] + 1
+    assert text[7] not in [token for token, _ in wrong.candidates[0]]
 
 
 def test_a_token_that_a_draft_has_no_row_for_is_not_favoured(pair: Pair) -> None:

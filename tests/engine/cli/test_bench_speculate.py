@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from command_line import Duotail
+from folder_models import FOLDER_TARGET
 
 from engine.bench.harness import PLAIN, BenchAnswer, MeasuredStrategy, figures
 from engine.bench.prompts import BenchPrompt, first_of_each_category, read_prompts
@@ -236,3 +237,25 @@ def test_without_a_peer(duotail: Duotail, prompts: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("DUOTAIL_PEER_PYTHON", "/no/such/python")
     done = duotail("bench", "speculate", "--prompts", prompts, "--peer", "llama.cpp", "--json")
     assert done.code == 3
+
+
+def test_a_peer_that_drafts_needs_two_files_with_names(
+    duotail: Duotail, prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUOTAIL_PEER_PYTHON", "/no/such/python")
+    asked = (
+        "bench",
+        "speculate",
+        "--prompts",
+        prompts,
+        "--peer",
+        "llama.cpp-draft",
+        "--mode",
+        "cpu",
+    )
+    unnamed = duotail(*asked)
+    assert (unnamed.code, unnamed.out) == (2, "")
+    assert "--draft" in unnamed.err
+    folder = duotail(*asked, "--draft", FOLDER_TARGET)
+    assert (folder.code, folder.out) == (2, "")
+    assert "GGUF" in folder.err

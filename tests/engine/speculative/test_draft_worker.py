@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from threading import Semaphore
 from threading import enumerate as threads
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pytest
@@ -454,6 +455,22 @@ def test_behind_a_hopeless_step_there_is_the_next_one_to_wait_for(draft: Watched
         assert outlook.promise == 1.0  # the token's own candidates come next
         assert outlook.left is not None
         draft.gate.release(99)
+
+
+def test_tokens_are_committed_under_the_lock(draft: Watched) -> None:
+    """The thread reads them while the engine thread adds to them."""
+    locked: list[bool] = []
+
+    class Guarded(list[int]):
+        def __iadd__(self, more: Iterable[int]) -> Self:  # type: ignore[misc]
+            locked.append(not following._changed.acquire(blocking=False))
+            return super().__iadd__(more)
+
+    with lane_of(draft).worker(context(PROMPT)) as following:
+        following._tokens = Guarded(following._tokens)
+        following.commit([7, 8])
+        assert following._tokens == [*PROMPT, 7, 8]
+    assert locked == [True]
 
 
 def test_a_draft_that_does_not_answer_is_given_up(

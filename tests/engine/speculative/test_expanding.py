@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,6 +61,12 @@ def by_hand(
     return found
 
 
+def expanded(model: Decoder, *arguments: Any) -> Found | None:
+    """Candidates of each wanted row; None where it was cancelled."""
+    found = model.expand(*arguments)
+    return None if found is None else found.candidates
+
+
 def assert_alike(found: Found | None, expected: Found) -> None:
     assert found is not None
     assert [[token for token, _ in row] for row in found] == [
@@ -81,7 +88,7 @@ def assert_random_trees_expand(model: Decoder, sampler: Sampler) -> None:
             wanted = np.flatnonzero(rng.random(count) < 0.7).tolist()
             width = int(rng.integers(1, 7))
             rows = tokens, parents
-            found = model.expand(one, *rows, wanted, sampler.ranking, width, CancelFlag())
+            found = expanded(model, one, *rows, wanted, sampler.ranking, width, CancelFlag())
             assert_alike(found, by_hand(model, many, rows, wanted, sampler, width))
             assert list(one.staged) == list(many.staged)
             assert list(one.parents) == list(many.parents)
@@ -123,7 +130,7 @@ def test_drafting_proposes_the_very_same(sampler: Sampler, native: Native) -> No
     last = len(pending) - 1
     rows = [*pending, *staged]
     above = [ROOT, 0, 1, *(last if parent == ROOT else 3 + parent for parent in parents)]
-    found = model.expand(fresh, rows, above, range(last, len(rows)), ranking, width)
+    found = expanded(model, fresh, rows, above, range(last, len(rows)), ranking, width)
     assert found is not None
 
     def drafted(node: int) -> list[tuple[int, float]]:
@@ -154,14 +161,14 @@ def test_many_rows_over_a_large_vocabulary(tmp_path: Path) -> None:
     model, sampler = native_decoder(folder, Format.Q4), SAMPLERS["sampled"]
     rows = list(range(300, 390)), [*range(-1, 69), *range(20)]
     one, many = filled(model, 20), filled(model, 20)
-    found = model.expand(one, *rows, range(90), sampler.ranking, 9)
+    found = expanded(model, one, *rows, range(90), sampler.ranking, 9)
     assert_alike(found, by_hand(model, many, rows, range(90), sampler, 9))
 
 
 def test_a_vocabulary_of_fewer_tokens_than_asked_for(tmp_path: Path) -> None:
     model = native_decoder(write_model(tmp_path, vocab_size=40), Format.Q8)
-    found = model.expand(
-        model.new_state(50), [3, 4], [-1, 0], (0, 1), SAMPLERS["sampled"].ranking, 64
+    found = expanded(
+        model, model.new_state(50), [3, 4], [-1, 0], (0, 1), SAMPLERS["sampled"].ranking, 64
     )
     assert found is not None
     assert [sorted(token for token, _ in row) for row in found] == [list(range(40))] * 2
@@ -171,17 +178,17 @@ def test_what_is_cancelled_leaves_nothing_staged(native: Native) -> None:
     model, flag = native[Format.Q8][0], CancelFlag()
     ranking = SAMPLERS["sampled"].ranking
     state = filled(model, 60)
-    expected = model.expand(filled(model, 60), [5, 6, 7], [-1, 0, 0], (1, 2), ranking, 3)
-    first = model.expand(state, [5], [-1], (), ranking, 3, flag)
+    expected = expanded(model, filled(model, 60), [5, 6, 7], [-1, 0, 0], (1, 2), ranking, 3)
+    first = expanded(model, state, [5], [-1], (), ranking, 3, flag)
     assert first == []
     flag.set()
-    assert model.expand(state, [9, 9], [0, 1], (0, 1), ranking, 3, flag) is None
+    assert expanded(model, state, [9, 9], [0, 1], (0, 1), ranking, 3, flag) is None
     assert list(state.staged) == [5]
     assert list(state.parents) == [-1]
     assert model.forward(state, [8], [0]).logits.any(), "other forwards look at no flag"
     state.unstage(1)
     flag.clear()
-    assert model.expand(state, [6, 7], [0, 0], (0, 1), ranking, 3, flag) == expected
+    assert expanded(model, state, [6, 7], [0, 0], (0, 1), ranking, 3, flag) == expected
 
 
 @pytest.mark.parametrize(
@@ -193,7 +200,7 @@ def test_what_is_refused_leaves_nothing_staged(
     model = native[Format.Q8][0]
     state = filled(model, 20)
     with pytest.raises(ValueError, match=r"arguments|candidates"):
-        model.expand(state, [5, 6], [-1, 0], wanted, SAMPLERS["greedy"].ranking, width)
+        expanded(model, state, [5, 6], [-1, 0], wanted, SAMPLERS["greedy"].ranking, width)
     assert not state.staged
     assert not state.parents
 
@@ -212,5 +219,5 @@ def test_others_expand_by_a_forward(tiny: Decoder, native: Native) -> None:
         assert_random_trees_expand(model, SAMPLERS["sampled"])
         state = filled(model, 5)
         ranking = SAMPLERS["sampled"].ranking
-        assert model.expand(state, [5], [-1], (0,), ranking, 3, cancelled) is None
+        assert expanded(model, state, [5], [-1], (0,), ranking, 3, cancelled) is None
         assert not state.staged

@@ -34,6 +34,7 @@ class Dictated:
     blocks = range(1)
     device = signature = "paper"
     weight_bytes = mapped_bytes = 0
+    expands = False
 
     def __init__(self, said: Sequence[Sequence[float]]) -> None:
         self._said, self._row = said, 0

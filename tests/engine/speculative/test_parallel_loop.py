@@ -51,7 +51,7 @@ def test_both_take_turns_where_that_is_faster(monkeypatch: pytest.MonkeyPatch) -
     ahead = write(monkeypatch, pair, ParallelController(ahead=True), tokens=1500)
     controller = ParallelController()
     chosen = write(monkeypatch, pair, controller, tokens=1500)
-    assert controller.best is DraftingStrategy.SERIAL
+    assert controller.switch.best is DraftingStrategy.SERIAL
     assert controller.fallback_reason is None
     assert chosen.tokens_per_s > 1.2 * ahead.tokens_per_s
 
@@ -61,7 +61,7 @@ def test_ahead_stays_where_that_is_faster(monkeypatch: pytest.MonkeyPatch) -> No
     controller = ParallelController()
     chosen = write(monkeypatch, pair, controller, tokens=1500)
     ahead = write(monkeypatch, pair, ParallelController(ahead=True), tokens=1500)
-    assert controller.best is DraftingStrategy.PARALLEL
+    assert controller.switch.best is DraftingStrategy.PARALLEL
     assert chosen.tokens_per_s > 0.95 * ahead.tokens_per_s
 
 
@@ -87,7 +87,7 @@ def test_it_comes_back_where_it_pays_again(monkeypatch: pytest.MonkeyPatch) -> N
     assert controller.fallback_reason
     write(monkeypatch, flat(1.0, 0.1, 0.8), controller, tokens=3000)
     assert controller.fallback_reason is None
-    assert controller.best is not DraftingStrategy.PLAIN
+    assert controller.switch.best is not DraftingStrategy.PLAIN
 
 
 @pytest.mark.parametrize("acceptance", [0.05, 0.9])

@@ -50,7 +50,7 @@ class FewRows:
 
 
 class Masked(Decoder):
-    """A model with all rows, of which most may not be used, drafting level by level."""
+    """A model with all rows, of which most may not be used; it drafts by forwards."""
 
     def __init__(self, whole: Decoder, ids: NDArray[np.int64]) -> None:
         super().__init__(whole.config, whole.segments)
@@ -58,6 +58,10 @@ class Masked(Decoder):
 
     @property
     def drafts_trees(self) -> bool:
+        return False
+
+    @property
+    def expands_trees(self) -> bool:
         return False
 
     def over_vocabulary(self, logits: Floats) -> Floats:
@@ -120,9 +124,9 @@ def test_a_model_of_few_rows_in_the_draft_lane(
     assert found is not None
     for place, depth in enumerate((1, 3, 1)):
         weights = rank(masked.over_vocabulary(logits[place : place + 1]), depth, sampler.ranking)
-        right = likeliest(weights, [0.0], 8)
-        assert [token for token, _ in found[place]] == [token for _, token, _ in right]
-        assert [w for _, w in found[place]] == pytest.approx([w for _, _, w in right], abs=2e-4)
+        right, own = likeliest(weights, [0.0], 8), found.candidates[place]
+        assert [token for token, _ in own] == [token for _, token, _ in right]
+        assert [w for _, w in own] == pytest.approx([w for _, _, w in right], abs=2e-4)
 
 
 @pytest.mark.parametrize("kind", ["dgf 1", "linear with bias", "eagle3"])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from full_models import RandomWeights, full_config
 from harness import SAMPLINGS, OracleDrafter, RandomController, decode
+from hybrid_models import UNLIKE
 from simulated_models import instant, on_simulated
 from split_models import split_decoder
 from tiny_models import write_model
@@ -29,6 +30,7 @@ from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.drafters.model import StandaloneDrafter
 
 CONTEXT = 256
+FAMILIES = ("llama", "gemma3_text", "qwen3_moe", "qwen3_5_text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,8 @@ class Model:
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
     root, config = tmp_path_factory.mktemp("split"), full_config()
     found = {"every feature": Model(config, RandomWeights(config))}
-    for family in ("llama", "gemma3_text", "qwen3_moe"):
-        folder: Path = write_model(root / family, family)
+    for family in FAMILIES:
+        folder: Path = write_model(root / family, family, **(UNLIKE if "3_5" in family else {}))
         own = open_config(folder)
         found[family] = Model(own, ModelWeights.of_folder(own, folder))
     return found
@@ -73,7 +75,9 @@ def drafts(model: Decoder, answer: list[int], prompt: int, rng: np.random.Genera
 
 @pytest.mark.release(keep=2, reason="every family in every placement")
 @pytest.mark.parametrize("sampling", ["greedy", "sampled filtered"])
-@pytest.mark.parametrize("name", ["llama", "gemma3_text", "qwen3_moe", "every feature"])
+@pytest.mark.parametrize(
+    "name", ["llama", "gemma3_text", "qwen3_moe", "qwen3_5_text", "every feature"]
+)
 def test_every_placement_writes_the_same_text(
     name: str, sampling: str, models: dict[str, Model]
 ) -> None:
