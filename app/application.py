@@ -8,12 +8,12 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from PySide6.QtCore import QEvent, QMimeData, QObject, QTimer, Signal
+from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QClipboard, QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 from shiboken6 import createdByPython
@@ -25,7 +25,7 @@ from app.diagnostics.restart import start_again
 from app.diagnostics.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mode_asked
 from app.engine_link.background import numpy_whole
 from app.engine_link.bridge import EngineBridge, EngineFactory, real_engine
-from app.engine_link.measured import MeasuredSpeeds
+from app.engine_link.measured import Measured, MeasuredSpeeds
 from app.engine_link.measured_file import MeasuredFile
 from app.engine_link.running import Running
 from app.engine_link.window_loop import WindowLoop
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from app.models.hub import Hub, HubMaker, Listener
     from app.performance.feed import Feed
     from app.performance.panel import PerformancePanel
+    from app.serving.announcement import WindowAnnouncement
     from app.shell.page_stack import PageMakers
     from app.widgets.page_frame import PageFrame
     from engine.server.models import Catalogue
@@ -78,10 +79,9 @@ _log = logging.getLogger(__name__)
 _ALIVE_S = 30.0
 """A load that made progress so lately hangs as little as it has crashed."""
 
-_YOUNG = 5_000
-"""New objects that Python lets come together before it looks for garbage among them.
-
-After its own 700 it looks through everything amid a load, which stops all threads for 25 ms.
+_YOUNG, _MIDDLE, _ALL = 700, 10, 100
+"""When Python looks for garbage: among new objects, what has lasted once, and all; its own, but
+for the last. With 10 it looks through everything amid a load, which stops all threads for 25 ms.
 """
 
 _UNSEEN_MS = 2000
@@ -150,7 +150,12 @@ class Assembly:
         self.tools = ToolAccess(self.session, self.store, self.bridge, paths.tools, self.session)
         feed = performance_feed(self.bridge, self.session)
         kept = MeasuredFile(paths.measured)
-        self.measured = MeasuredSpeeds(self.bridge, kept.read, kept.keep)
+
+        def keep_measured(revision: int, measured: Sequence[Measured]) -> None:
+            if paths.data.is_dir():  # one that was taken away would seem to be there again
+                kept.keep(revision, measured)
+
+        self.measured = MeasuredSpeeds(self.bridge, kept.read, keep_measured)
         without = WithoutDraft(self.bridge, self.session, parent=self.bridge)
         self.verdicts = Verdicts(
             self.bridge, self.session, feed.model.verdicts, self._keep_verdict, parent=self.bridge
@@ -188,6 +193,7 @@ class Assembly:
     ) -> None:
         """Make what looks after the window once it is there."""
         paths = self.paths
+        self._announced: WindowAnnouncement | None = None
         self._mark = LoadMark(paths.load_mark)
         self._heard = -math.inf
         """When a load last made progress."""
@@ -240,10 +246,14 @@ class Assembly:
                 tell(tr(CRASHED if died else ASKED_FOR))
         elif measure:
             measure_once(self.bridge)
+        from app.serving.announcement import WindowAnnouncement  # not for the first picture
+
+        self._announced = WindowAnnouncement(self.paths.data, self.bridge, self.model_server)
         self.bridge.subscribe(LoadProgress, lambda _event: self._hear())
         for answer in (PlanReady, Connected, Unloaded, Failed):
             self.bridge.subscribe(answer, lambda _event: mark.clear())
-        warm_up(self.window)
+        # Not while the engine is imported: the window's thread would wait for the others.
+        self.bridge.imported.connect(self._engine_there, Qt.ConnectionType.SingleShotConnection)
         self._starter = starter or self._starter
         if asks:
             self.bridge.start()
@@ -252,7 +262,10 @@ class Assembly:
             mark.set()
             self._load_first(model)
         self.model_server.start()
-        self.models.refresh()
+
+    def _engine_there(self) -> None:
+        """Do what need not be done at once, beside the load."""
+        warm_up(self.window, self.models.refresh)
         if self.paths.downloads.exists():
             self.model_manager.go_on()
 
@@ -277,6 +290,8 @@ class Assembly:
 
     def close(self) -> None:
         """Stop the engine, save what it still had to say, close the files."""
+        if self._announced is not None:
+            self._announced.close()
         self.model_server.close()
         self.session.stop()
         self.model_manager.close()
@@ -490,7 +505,7 @@ def run(
     signal.signal(signal.SIGINT, lambda _number, _frame: application.quit())
     assembly.window.show_fitted()
     gc.freeze()  # what the start has made stays: collections that look through it take 30 ms
-    gc.set_threshold(_YOUNG)
+    gc.set_threshold(_YOUNG, _MIDDLE, _ALL)
     gc.enable()
     first = _FirstPaint(assembly.window)
     # Only now, with the first picture on the screen: what the engine imports takes a while.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.engine_link.background import numpy_whole
 from app.engine_link.status import EngineStatus, Phase
@@ -121,6 +121,8 @@ class EngineBridge(QObject):
     """Another model runs, or the same one in another way, or none: the status before."""
     started = TypedSignal[Command]()
     """The command of the start has been sent."""
+    imported = Signal()
+    """The engine is there, or cannot be: importing it keeps nobody waiting any more."""
 
     def __init__(self, factory: EngineFactory = real_engine, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -287,6 +289,8 @@ class EngineBridge(QObject):
             engine.close()
 
     def _dispatch(self, event: Event | _Sent | _NotStarted) -> None:
+        if isinstance(event, _Sent | _NotStarted):
+            self.imported.emit()
         if isinstance(event, _Sent):
             if event.command is not None:
                 self._note(event.command)

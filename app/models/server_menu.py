@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QMenu, QWidget
 
 from app.engine_link.bridge import EngineBridge
 from app.models.server_book import ServerBook
-from app.models.server_dialog import ServerDialog
 from app.models.server_texts import consent_words, server_name
 from app.theme.icons import icon
 from app.theme.theme import current
@@ -73,13 +72,16 @@ class ServerMenu:
 
     def add(self) -> None:
         """Let the user add a server."""
-        self._open(ServerDialog(self._book, None, self._window))
+        self._open(None)
 
     def change(self, server: RemoteServer) -> None:
         """Let the user test, change or remove a server."""
-        self._open(ServerDialog(self._book, server, self._window))
+        self._open(server)
 
-    def _open(self, dialog: ServerDialog) -> None:
+    def _open(self, server: RemoteServer | None) -> None:
+        from app.models.server_dialog import ServerDialog  # not for the first picture
+
+        dialog = ServerDialog(self._book, server, self._window)
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
 

@@ -64,7 +64,7 @@ class DraftTimeView(PaintedView):
         return wording.draft_time(self.sight.timeline.shares)
 
     def table(self) -> Table:
-        """See `table.of_draft_time`."""
+        """See `tables.of_draft_time`."""
         return of_draft_time(self.accessibleName(), self.sight.timeline.shares)
 
     def _legend(self, room: float) -> list[_Entry]:

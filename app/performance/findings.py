@@ -129,7 +129,9 @@ def _hardly_accepted(seen: Evidence) -> Iterable[Finding]:
     tally, shares = seen.tally, seen.shares
     if tally is None or shares is None or tally.drafted < _MANY_DRAFTED:
         return
-    share = tally.accepted_share
+    share, plan = tally.accepted_share, seen.plan
+    made_for_it = plan is not None and plan.draft_is_head
+    remedy = "" if made_for_it else tr("A draft made for this model may be accepted more often.")
     if share is not None and share < _LITTLE:
         yield Finding(
             FindingKind.HARDLY_ACCEPTED,
@@ -137,7 +139,7 @@ def _hardly_accepted(seen: Evidence) -> Iterable[Finding]:
             tr("The draft is rarely accepted: {accepted} of {drafted} drafted tokens.").format(
                 accepted=number(tally.accepted), drafted=number(tally.drafted)
             ),
-            tr("A draft made for this model may be accepted more often."),
+            remedy,
         )
 
 

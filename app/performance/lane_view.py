@@ -88,7 +88,7 @@ class LaneView(PaintedView):
         return self._lane.describe(*self.sight.bounds)
 
     def table(self) -> Table:
-        """See `table.of_lane`."""
+        """See `tables.of_lane`."""
         return of_lane(self._lane, *self.sight.bounds)
 
     @property

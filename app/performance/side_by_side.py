@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QDialog, QLabel, QPushButton, QTextBrowser, QWidge
 from app.performance import wording
 from app.performance.baseline import WithoutDraft
 from app.theme.fonts import scaled
-from app.widgets.boxes import hbox, vbox
+from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.labels import plain_label
 from engine.events import AnswerStats, FinishReason
 from engine.language import tr
@@ -86,7 +86,7 @@ class SideBySide(QDialog):
         )
         close = QPushButton(tr("Close"), self)
         close.clicked.connect(self.reject)
-        vbox(about, (columns, 1), hbox(self.again, 1, close), to=self)
+        vbox(about, Spacing(6), (columns, 1), hbox(self.again, 1, close), to=self)
 
     # -- what happens ----------------------------------------------------------------------
 

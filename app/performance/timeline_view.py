@@ -131,7 +131,7 @@ class TimelineView(PaintedView):
         return f"{sentence} {wording.one_round(done)}."
 
     def table(self) -> Table:
-        """See `table.of_rounds`."""
+        """See `tables.of_rounds`."""
         return of_rounds(self.accessibleName(), self.sight.timeline)
 
     # -- geometry --------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from engine.server.dispatcher import Dispatcher
 from engine.server.events import RequestStatus
 
 if TYPE_CHECKING:
+    from engine.encoder.encoder import Encoder
     from engine.server.models import Catalogue
     from engine.server.server import Server
 
@@ -46,6 +47,8 @@ class ServerWish:
     network: bool
     load: bool
     hosts: frozenset[str]
+    origins: frozenset[str]
+    embedding: str
     certificate: str
     key: str
 
@@ -59,6 +62,8 @@ class ServerWish:
             settings.serve_network,
             settings.serve_load,
             frozenset(settings.serve_hosts.split()),
+            frozenset(settings.serve_origins.split()),
+            settings.serve_embedding,
             settings.serve_certificate,
             settings.serve_key,
         )
@@ -112,6 +117,7 @@ class ModelServer(QObject):
         self._wish: ServerWish | None = None
         self._server: Server | None = None  # touched by one call of the queue at a time
         self._token: tuple[str, bool] | None = None
+        self._embedding: tuple[str, Encoder] | None = None
         self._closing = threading.Event()
         self._arrived: deque[RequestStatus] = deque()
         self._timer = QTimer(self, interval=_TAKE_MS)
@@ -180,16 +186,30 @@ class ModelServer(QObject):
             port=wish.port,
             token=token,
             hosts=wish.hosts,
+            origins=wish.origins,
             any_name=not wish.network,
             certificate=Path(wish.certificate).expanduser() if wish.certificate else None,
             key=Path(wish.key).expanduser() if wish.key else None,
         )
         catalogue = self._catalogue() if wish.load else None
-        self._server = Server(self._dispatcher, settings, self._arrived.append, catalogue)
+        encoder = self._encoder(wish.embedding)
+        self._server = Server(self._dispatcher, settings, self._arrived.append, catalogue, encoder)
         url = self._server.network_url if wish.network else self._server.url
         if self._closing.is_set():  # while it was being made
             self._stop()
         return Opened(url, token, kept)
+
+    def _encoder(self, path: str) -> Encoder | None:
+        """Return the model that embeds, read anew where another one is wished for."""
+        if not path:
+            self._embedding = None
+            return None
+        from engine.encoder.encoder import load_encoder
+
+        if self._embedding is None or self._embedding[0] != path:
+            self._embedding = None  # two at a time take memory
+            self._embedding = path, load_encoder(Path(path).expanduser())
+        return self._embedding[1]
 
     def _stop(self) -> None:
         server, self._server = self._server, None

@@ -20,7 +20,16 @@ READ_FILE: Final = "read_attached_file"
 _SHORT = 4_000
 """Characters of a file that goes along whole in any case: about a thousand tokens."""
 _AT_ONCE = 5_000
-"""Characters of a result."""
+"""Characters of a part."""
+_FOUND = 2_000
+"""Characters of what a search finds: each of them has to be read before the answer goes on, and
+small models lose the one passage that matters among many."""
+
+_FOUND_WORDS = (
+    "The {taken} of {all} passages that have most of these words:\n\n{text}\n\n"
+    "Answer the user now if this says what is asked."
+)
+"""Small models go on searching for what they have just been told unless they are told this, too."""
 
 READ_FILE_TOOL = Tool(
     READ_FILE,
@@ -65,7 +74,8 @@ def read_part(messages: Sequence[StoredMessage], file: str, search: str, part: i
     """
     found = _file(messages, file)
     if search.strip():
-        return extract(found.text, search, _AT_ONCE).text
+        told = extract(found.text, search, _FOUND)
+        return _FOUND_WORDS.format(taken=told.taken, all=told.passages, text=told.text)
     parts = _parts(found.text)
     if not 1 <= part <= len(parts):
         raise NoSuchPart(f"{found.name} has the parts 1 to {len(parts)}.")

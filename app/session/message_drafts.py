@@ -121,7 +121,7 @@ def _write(path: Path, draft: Draft) -> None:
     if draft == NOTHING:
         path.unlink(missing_ok=True)
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(exist_ok=True)  # a data folder that was taken away is not made anew
     part = path.with_suffix(".part")
     text = json.dumps(asdict(draft), ensure_ascii=False)
     part.write_text(text, encoding="utf-8", errors="replace")

@@ -54,6 +54,13 @@ def usable_hosts(text: str) -> bool:
     return all(_HOST.fullmatch(name) for name in text.split())
 
 
+def usable_origins(text: str) -> bool:
+    """Return whether a text is a list of web pages' origins, or nothing."""
+    from engine.server.origins import is_origin  # not for the first picture
+
+    return all(map(is_origin, text.split()))
+
+
 def usable_path(text: str) -> bool:
     """Return whether a text is a whole path, or nothing; writing to it is tried when it is used."""
     if not text:

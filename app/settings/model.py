@@ -7,7 +7,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.history.records import ChatSetup
-from app.settings.hub_access import usable_endpoint, usable_hosts, usable_path, usable_proxy
+from app.settings.hub_access import (
+    usable_endpoint,
+    usable_hosts,
+    usable_origins,
+    usable_path,
+    usable_proxy,
+)
 from app.settings.kinds import (
     Browse,
     Choice,
@@ -324,6 +330,41 @@ class Settings:
             later(
                 "Further names by which programs may call the server. Names that end in .local, "
                 ".lan, .internal, .home.arpa or .ts.net always work."
+            ),
+        ),
+    )
+    serve_origins: str = field(
+        default="",
+        metadata=_row(
+            Word(
+                usable_origins,
+                2000,
+                later("None"),
+                later("Enter origins like https://chat.example:8080, separated by blanks."),
+            ),
+            SettingsSection.SERVER,
+            later("Web pages"),
+            later(
+                "Origins of web pages that may use the server from a browser; they need the access "
+                "token, too. All others are refused."
+            ),
+        ),
+    )
+    serve_embedding: str = field(
+        default="",
+        metadata=_row(
+            Word(
+                usable_path,
+                4096,
+                later("The loaded model"),
+                later("Enter the full path of a file or folder."),
+                browse=Browse.FILE,
+            ),
+            SettingsSection.SERVER,
+            later("Embedding model"),
+            later(
+                "A model of the BERT family, as a GGUF file or a folder, that answers requests for "
+                "embeddings in place of the loaded one."
             ),
         ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
-from app.settings.kinds import Prose
+from app.settings.kinds import Prose, Word
 from app.settings.model import DEFAULTS, SPECS
 from app.settings.store import SettingsStore
 from app.settings_page.editors import Editor, editor_for
@@ -14,6 +14,9 @@ from app.widgets.labels import LabelledRow, plain_label
 from app.widgets.text_button import text_button
 from engine.language import tr
 
+_LIST = 1000
+"""A text that may be so long, a list or a path, gets the width of the page."""
+
 
 class SettingRow(LabelledRow):
     """One setting, made from its metadata. A change applies at once."""
@@ -21,7 +24,8 @@ class SettingRow(LabelledRow):
     def __init__(self, name: str, store: SettingsStore, parent: QWidget) -> None:
         spec = SPECS[name]
         self.editor: Editor = editor_for(name, store)
-        wide = isinstance(spec.kind, Prose)
+        listed = isinstance(spec.kind, Word) and spec.kind.longest >= _LIST
+        wide = isinstance(spec.kind, Prose) or listed
         super().__init__(tr(spec.label), tr(spec.about), self.editor, parent, wide=wide)
         self.name = name
         self._store = store

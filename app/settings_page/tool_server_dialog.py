@@ -27,6 +27,7 @@ from engine.language import sentences, tr
 _WIDTH = 520
 _LINES = 3
 _BEARER = "Bearer "
+_KEPT = "\N{BULLET}" * 12
 
 
 class ToolServerDialog(QDialog):
@@ -79,7 +80,12 @@ class ToolServerDialog(QDialog):
 
     def _arrange(self) -> None:
         self._program, self._elsewhere = QWidget(self), QWidget(self)
-        secret = tr("Variables and keys are kept in a file that only you can read.")
+        secret = tr(
+            "Variables and keys are kept in your system’s keyring; without one, in a file that "
+            "only you can read."
+        )
+        if self._old is not None and self._old.sealed:
+            secret = tr("Values are in the keyring. What you leave empty stays as it is.")
         vbox(
             plain_label(tr("Command"), self._program),
             self.command,
@@ -125,6 +131,8 @@ class ToolServerDialog(QDialog):
         self.address.setText(server.url)
         headers = dict(server.headers)
         self.key.setText(headers.get("Authorization", "").removeprefix(_BEARER))
+        if server.sealed and "Authorization" in headers:
+            self.key.setPlaceholderText(_KEPT)
 
     def _show(self) -> None:
         local = self.by_command.isChecked()
@@ -162,7 +170,9 @@ class ToolServerDialog(QDialog):
         if self.by_address.isChecked():
             others = () if old is None else tuple(h for h in old.headers if h[0] != "Authorization")
             key = self.key.text().strip()
-            headers = (*others, ("Authorization", _BEARER + key)) if key else others
+            stays = old is not None and old.sealed and "Authorization" in dict(old.headers)
+            own = _BEARER + key if key else ""
+            headers = (*others, ("Authorization", own)) if key or stays else others
             return McpServer(name, url=self.address.text().strip(), headers=headers)
         words = self._words()
         if words is None:

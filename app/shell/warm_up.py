@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 
 from PySide6.QtCore import QObject, QTimer
@@ -56,7 +56,7 @@ SOON = (
 )
 """Modules of the first message and of the panel of how the model runs, after those they import.
 
-Each is a turn of the loop of its own: while the engine is imported, too, 15 ms of work take 50.
+Each is a turn of the loop of its own: while a model is read, too, 15 ms of work take 50.
 """
 LATER = (
     "app.widgets.number_box",
@@ -78,13 +78,22 @@ _LATER_MS = 6_000
 """By then a model is loaded, as a rule: that is not to wait for the settings."""
 
 
-def warm_up(owner: QObject) -> None:
-    """Import what the first answer and the first graph would wait for.
+def warm_up(owner: QObject, then: Callable[[], None]) -> None:
+    """Import what the first answer and the first graph would wait for, and do `then`.
 
-    Widgets are imported in this thread, a piece in each turn of its loop; the rest beside it.
+    Widgets are imported in this thread, a piece in each turn of its loop; the rest beside it. One
+    after the other: with every file that is read a thread gives the interpreter away, and three
+    others that want it have this one wait for 50 ms in all.
     """
-    in_background(owner, _import, lambda _: None, lambda error: _log.warning("%r", error))
-    _import_next(owner, iter(SOON))
+
+    def widgets() -> None:
+        _import_next(owner, iter(SOON), then)
+
+    def failed(error: Exception) -> None:
+        _log.warning("%r", error)
+        widgets()
+
+    in_background(owner, _import, lambda _: widgets(), failed)
     QTimer.singleShot(_LATER_MS, owner, lambda: _import_later(owner))
 
 
@@ -92,16 +101,18 @@ def _import_later(owner: QObject) -> None:
     in_background(
         owner,
         lambda: import_module("app.settings_page.stored"),  # no widgets, and most of them
-        lambda _: _import_next(owner, iter(LATER)),
+        lambda _: _import_next(owner, iter(LATER), lambda: None),
         lambda error: _log.warning("%r", error),
     )
 
 
-def _import_next(owner: QObject, left: Iterator[str]) -> None:
+def _import_next(owner: QObject, left: Iterator[str], then: Callable[[], None]) -> None:
     name = next(left, None)
-    if name is not None:
+    if name is None:
+        then()
+    else:
         import_module(name)
-        QTimer.singleShot(0, owner, lambda: _import_next(owner, left))
+        QTimer.singleShot(0, owner, lambda: _import_next(owner, left, then))
 
 
 def _import() -> None:

@@ -70,10 +70,10 @@ class ToolAccess(QObject):
         return loop
 
     @property
-    def possible(self) -> bool:
-        """True if the model that answers can be told of tools."""
+    def host(self) -> str:
+        """The server whose model answers; empty: it runs here."""
         plan = self._bridge.status.plan
-        return plan is None or not plan.host
+        return "" if plan is None else plan.host
 
     @property
     def chosen(self) -> int:
@@ -88,7 +88,7 @@ class ToolAccess(QObject):
 
     def _offers(self) -> ToolChoice:
         keys = self._session.setup.tools
-        if not keys or not self.possible or _repeated(self._session.messages):
+        if not keys or _repeated(self._session.messages):
             return NO_TOOLS
         return self.toolbox.choice(keys)
 

@@ -184,15 +184,16 @@ async def _hold(held: _Held) -> None:
     from mcp_types import Implementation
 
     from app.tools.http_transport import http
+    from app.tools.sealing import unsealed
     from app.version import version
 
-    server = held.server
-    transport = (
-        http(server.address, server.headers)
-        if server.url
-        else stdio(server.command, server.variables, server.folder, held.trouble)
-    )
     try:
+        server = await asyncio.to_thread(unsealed, held.server)
+        transport = (
+            http(server.address, server.headers)
+            if server.url
+            else stdio(server.command, server.variables, server.folder, held.trouble)
+        )
         about = Implementation(name="duotail", version=version())
         async with Client(transport, client_info=about, cache=None) as client:
             held.ready.set_result(client)

@@ -187,7 +187,7 @@ class ToolLoop(QObject):
         from app.tools.results import capped, harmless  # not for the first picture
 
         plan = self._bridge.status.plan
-        text = capped(harmless(result.text), None if plan is None else plan.context)
+        text = capped(harmless(result.text), None if plan is None else plan.context or None)
         state = AnswerState.FAILED if result.failed else AnswerState.COMPLETE
         self._messages.note(message_id, text or tr("(no output)"), state)
         self._go_on()

@@ -77,6 +77,7 @@ class McpServer:
         headers: that go along with each request.
         enabled: whether conversations may use it. Nothing of it starts before.
         tools: those that it told of last.
+        sealed: whether values of variables and headers are in the keyring, and empty here.
     """
 
     name: str
@@ -87,6 +88,7 @@ class McpServer:
     headers: tuple[tuple[str, str], ...] = ()
     enabled: bool = False
     tools: tuple[KnownTool, ...] = ()
+    sealed: bool = False
 
     def __post_init__(self) -> None:
         """Check what comes from users and files.
@@ -120,8 +122,9 @@ class McpServer:
 
     @property
     def identity(self) -> str:
-        """Return what makes it this server, for permissions."""
-        return json.dumps([self.command, self.variables, self.folder, self.url, self.headers])
+        """Return what makes it this server, for permissions; values may be in the keyring."""
+        names = [[name for name, _ in pairs] for pairs in (self.variables, self.headers)]
+        return json.dumps([self.command, self.folder, self.url, names])
 
     @property
     def address(self) -> ServerAddress:

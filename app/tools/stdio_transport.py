@@ -8,16 +8,15 @@ stream. The command is a list of words, and no shell reads it.
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
-import signal
-import sys
+import subprocess
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.tools.process_tree import ProcessTree
 from engine.errors import UserFixable
 from engine.language import tr
 
@@ -90,7 +89,8 @@ async def stdio(
     from mcp.client.stdio import get_default_environment
 
     process = await _start(program(command), get_default_environment() | dict(variables), folder)
-    pipes = _Pipes(process, trouble)
+    tree = ProcessTree(process)
+    pipes = _Pipes(process, tree, trouble)
     try:
         async with anyio.create_task_group() as group:
             for work in (pipes.read, pipes.write, pipes.listen):
@@ -101,7 +101,7 @@ async def stdio(
                 group.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
-            await _end(process)
+            await _end(process, tree)
             await pipes.close()
 
 
@@ -119,6 +119,7 @@ async def _start(
             cwd=folder or Path.home(),
             limit=LONGEST_LINE,
             start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
     except (OSError, ValueError) as error:
         raise UserFixable(
@@ -131,11 +132,13 @@ async def _start(
 class _Pipes:
     """The three streams of a process."""
 
-    def __init__(self, process: asyncio.subprocess.Process, trouble: ServerTrouble) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, tree: ProcessTree, trouble: ServerTrouble
+    ) -> None:
         import anyio
         from mcp.shared.message import SessionMessage
 
-        self._process, self._trouble = process, trouble
+        self._process, self._tree, self._trouble = process, tree, trouble
         self._to_session, self.read_stream = anyio.create_memory_object_stream[
             SessionMessage | Exception
         ](0)
@@ -154,7 +157,7 @@ class _Pipes:
                     await self._to_session.send(_message(line))
         except (ValueError, _Flooded):  # asyncio's word for a line beyond its limit
             self._trouble.flooded = True
-            _signal(self._process, signal.SIGTERM)
+            self._tree.ask_to_end()
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
             pass
 
@@ -203,34 +206,22 @@ def _message(line: bytes) -> SessionMessage | Exception:
         return error
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: asyncio.subprocess.Process, tree: ProcessTree) -> None:
     """Close its input, then ask it to end, then make it and what it started end."""
     try:
         if process.stdin is not None:
             with suppress(OSError):
                 process.stdin.close()
-        for number in (None, signal.SIGTERM):
-            if number is not None:
-                _signal(process, number)
+        for asks in (False, True):
+            if asks:
+                tree.ask_to_end()
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(process.wait()), _PATIENCE_S)
                 break
     finally:
-        if sys.platform == "win32":
-            with suppress(ProcessLookupError):
-                process.kill()
-        else:
-            _signal(process, signal.SIGKILL)  # also those that it started, and left behind
+        tree.end()
     with suppress(TimeoutError):
         await asyncio.wait_for(asyncio.shield(process.wait()), _PATIENCE_S)
     transport = getattr(process, "_transport", None)  # nothing public gives its pipes back
     if isinstance(transport, asyncio.SubprocessTransport):
         transport.close()
-
-
-def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        if sys.platform == "win32":
-            process.terminate()
-        else:
-            os.killpg(process.pid, number)  # it is the leader of a group of its own

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, Signal
 
-from app.engine_link.background import in_background
+from app.engine_link.background import BackgroundQueue, in_background
 from app.history import StoredMessage
-from app.notices import report
+from app.notices import report, tell
 from app.session.calls import CHANGED, NO_OBJECT, TURNED_OFF
 from app.tools.entry import Cancel, ToolEntry, ToolResult
 from engine.errors import UserFixable
@@ -47,6 +47,8 @@ class Toolbox(QObject):
     ) -> None:
         super().__init__(parent)
         self._path, self._patience = path, patience
+        self._sealing: dict[str, McpServer] = {}
+        """Servers whose values are on their way into the keyring; the file waits for that."""
 
     @cached_property
     def _kept(self) -> KeptTools:
@@ -109,22 +111,72 @@ class Toolbox(QObject):
 
     def keep(self, server: McpServer) -> None:
         """Keep a server; one of its name is replaced, and its connection ended."""
+        from app.tools.sealing import has_secrets, sealed
+
+        before = self.server(server.name)
         self._disconnect(server.name)
+        if has_secrets(server):
+            self._sealing[server.name] = server
+            work = partial(sealed, server, before)
+            self._keyring.do(work, self._sealed, partial(self._not_sealed, server))
+        elif before is not None and before.sealed:
+            server = replace(server, sealed=bool(server.variables or server.headers))
         self._keep(self._kept.having(server))
+
+    @cached_property
+    def _keyring(self) -> BackgroundQueue:
+        return BackgroundQueue(self)
+
+    def _sealed(self, server: McpServer) -> None:
+        """Take a server whose values the keyring has, or will never have."""
+        self._sealing.pop(server.name, None)
+        if (now := self.server(server.name)) is None:
+            self._forget(server.name)
+            return
+        values = replace(
+            now, variables=server.variables, headers=server.headers, sealed=server.sealed
+        )
+        self._kept = self._kept.having(values)
+        self._write()
+        if not server.sealed:
+            tell(
+                tr("This computer has no keyring: the values are in a file that only you can read.")
+            )
+
+    def _not_sealed(self, server: McpServer, error: Exception) -> None:
+        """Keep in the file what was entered: the keyring does not tell the rest."""
+        self._sealing.pop(server.name, None)
+        self._write()
+        if not isinstance(error, UserFixable):
+            raise error
+        report(error)
+
+    def _forget(self, name: str) -> None:
+        from app.tools.sealing import forget
+
+        self._keyring.do(partial(forget, name))
 
     def remove(self, name: str) -> None:
         """Forget a server, and end it."""
         self._disconnect(name)
+        if (server := self.server(name)) is not None and server.sealed:
+            self._forget(name)
         self._keep(self._kept.without(name))
 
     def turn_on(self, server: McpServer) -> None:
         """Let conversations use a server, with the tools that it told of; it stays connected."""
-        self._keep(self._kept.having(replace(server, enabled=True)))
+        self._keep_tools(server, enabled=True)
+
+    def _keep_tools(self, told: McpServer, *, enabled: bool) -> None:
+        """Keep the tools that a server told of; its values may have moved meanwhile."""
+        now = self.server(told.name) or told
+        self._keep(self._kept.having(replace(now, enabled=enabled, tools=told.tools)))
 
     def turn_off(self, name: str) -> None:
         """Use a server no longer, and end it."""
         if (server := self.server(name)) is not None:
-            self.keep(replace(server, enabled=False))
+            self._disconnect(name)
+            self._keep(self._kept.having(replace(server, enabled=False)))
 
     def try_out(
         self,
@@ -156,6 +208,9 @@ class Toolbox(QObject):
 
     def close(self) -> None:
         """End all servers."""
+        if self._sealing:  # nobody will hear of the keyring any more
+            self._sealing.clear()
+            self._write()
         if "_talk" in self.__dict__:
             thread, connections = self._talk
             thread.close(connections.close)
@@ -198,14 +253,18 @@ class Toolbox(QObject):
         self._keep(replace(self._kept, always=others | one if always else others))
 
     def _keep(self, new: KeptTools) -> None:
+        if new != self._kept:
+            self._kept = new
+            self._write()
+
+    def _write(self) -> None:
+        """Write what is kept, once the keyring has taken what belongs there."""
         from app.tools.kept import write
 
-        if new == self._kept:
-            return
-        self._kept = new
         self.__dict__.pop("entries", None)
         try:
-            write(self._path, new)
+            if not self._sealing:
+                write(self._path, self._kept)
         except OSError as error:
             report(
                 UserFixable(
@@ -263,7 +322,7 @@ class Toolbox(QObject):
 
         def failed(error: Exception) -> None:
             if isinstance(error, ToolsChanged):
-                self._keep(self._kept.having(server.with_tools(error.tools)))
+                self._keep_tools(server.with_tools(error.tools), enabled=server.enabled)
                 done(ToolResult(CHANGED, failed=True))
             else:
                 done(ToolResult(str(error), failed=True))
@@ -298,7 +357,8 @@ def _built_in(
 
     try:
         if key == CALCULATOR:
-            return ToolResult(calculate(str(arguments.get("expression", ""))))
+            expression = str(arguments.get("expression", ""))
+            return ToolResult(f"{expression} = {calculate(expression)}")
         part = arguments.get("part", 1)
         number = part if isinstance(part, int) else 1
         file, search = str(arguments.get("file", "")), str(arguments.get("search") or "")

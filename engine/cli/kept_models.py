@@ -1,4 +1,4 @@
-"""`duotail models rm` and `ps`: models that are deleted, and those that servers hold in memory."""
+"""`duotail models rm` and `ps`: models that are deleted, and those that are held in memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def add_parser(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     )
     add_options(remove, "--json")
     remove.set_defaults(run=_remove)
-    running_ = actions.add_parser("ps", help=tr("list the models that “duotail serve” holds"))
+    running_ = actions.add_parser(
+        "ps", help=tr("list the models that windows and “duotail serve” hold")
+    )
     add_options(running_, "--json")
     running_.set_defaults(run=_running)
 
@@ -63,8 +65,8 @@ def _running(arguments: argparse.Namespace) -> ExitCode:
     servers = running(data_folder(arguments))
     head = (tr("Model"), tr("Process"), tr("Address"), tr("Since"))
     rows = [
-        (each.model, str(each.pid), each.url, duration(max(time() - each.since, 0)))
+        (each.model, str(each.pid), each.url or tr("window"), duration(max(time() - each.since, 0)))
         for each in servers
     ]
-    lines = table([head, *rows], texts=(0, 2, 3)) if rows else [tr("No model is being served.")]
+    lines = table([head, *rows], texts=(0, 2, 3)) if rows else [tr("No model is loaded.")]
     return show(arguments, {"servers": [asdict(each) for each in servers]}, lines)

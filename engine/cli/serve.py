@@ -25,6 +25,7 @@ from engine.language import tr
 from engine.server.dispatcher import Dispatcher
 from engine.server.events import RequestStatus
 from engine.server.models import Catalogue
+from engine.server.origins import is_origin
 from engine.server.running import announced
 from engine.server.settings import (
     TOKEN_VARIABLE,
@@ -73,6 +74,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--allow-origin",
         action="append",
+        type=_origin,
         default=[],
         metavar="ORIGIN",
         help=tr("let web pages of this origin ask, as https://chat.example; may be repeated"),
@@ -100,6 +102,15 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--load-on-request",
         action="store_true",
         help=tr("let requests load the other models that Duotail knows on this computer, by name"),
+    )
+    parser.add_argument(
+        "--embedding-model",
+        type=Path,
+        metavar="PATH",
+        help=tr(
+            "answer requests for embeddings with this model of the BERT family, a GGUF file or a "
+            "folder; otherwise the loaded model does"
+        ),
     )
     parser.set_defaults(run=run)
 
@@ -149,11 +160,13 @@ def _add_token_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Serve until SIGINT or SIGTERM."""
+    from engine.encoder.encoder import load_encoder
     from engine.server.server import Server  # its libraries are no other command's
 
     load = load_command(arguments)
     settings, kept = _settings(arguments)
     settings.check()
+    encoder = None if arguments.embedding_model is None else load_encoder(arguments.embedding_model)
     events: SimpleQueue[Event] = SimpleQueue()
     dispatcher = Dispatcher()
     with suppress(_SignalCame), _until_signal():
@@ -162,6 +175,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             settings,
             _ignore if arguments.json else _show,
             _catalogue(load) if arguments.load_on_request else None,
+            encoder,
         )
         engine = Engine(
             lambda event: None if dispatcher.take(event) else events.put(event),
@@ -285,6 +299,13 @@ def _ignore(_request: RequestStatus) -> None:
 def _write(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+def _origin(text: str) -> str:
+    if not is_origin(text):
+        wrong = tr("{text!r} is not an origin like https://chat.example:8080")
+        raise argparse.ArgumentTypeError(wrong.format(text=text))
+    return text
 
 
 def _port(text: str) -> int:

@@ -1,7 +1,7 @@
 """An answer that a server writes, as the events of an answer that the engine writes.
 
 Thoughts that come apart from the answer are put in front of it as the model itself would write
-them, between `<think>` and `</think>`.
+them, between `<think>` and `</think>`; tool calls behind it, between `<tool_call>` tags.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from engine.commands import Connect
 from engine.errors import failed
 from engine.events import AnswerStats, Event, Finished, FinishReason, Received, TextDelta
 from engine.remote.address import ServerAddress
+from engine.remote.calls import CallCollector
 from engine.remote.client import Patience, ServerClient
 from engine.remote.payload import payload
 from engine.remote.stream import Chunk, Counts
@@ -55,6 +56,7 @@ class RemoteAnswer:
         self._stopped = False
         self._text: list[str] = []
         self._thinks = False
+        self._calls = CallCollector()
         self._counts: Counts | None = None
         self._pieces = 0  # that came: at most as many as tokens
         self._first_at: float | None = None
@@ -88,11 +90,17 @@ class RemoteAnswer:
                 reason = chunk.reason or reason
                 if most is not None and self._pieces > most:
                     return FinishReason.LENGTH  # a server that does not keep to it
+        if calls := self._calls.text():
+            self._say(self._in_place(Chunk(said=calls if self._text else calls.lstrip())))
         return _REASONS.get(reason, FinishReason.STOP)
 
     def _take(self, chunk: Chunk) -> None:
-        text = self._in_place(chunk)
         self._counts = chunk.counts or self._counts
+        self._calls.take(chunk.calls)
+        self._say(self._in_place(chunk))
+
+    def _say(self, text: str) -> None:
+        """Hand on text, and now and then how much there is."""
         now = perf_counter()
         if text:
             self._pieces += 1

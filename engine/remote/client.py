@@ -20,8 +20,8 @@ from engine.errors import UserFixable
 from engine.language import tr
 from engine.remote import trouble
 from engine.remote.address import ServerAddress
+from engine.remote.calls import Json
 from engine.remote.catalogue import Catalogue
-from engine.remote.payload import Json
 from engine.remote.stream import (
     DONE,
     BadStream,
@@ -112,7 +112,7 @@ class ServerClient:
                 ):
                     until = limit.when()
                     async for chunk in chunks:
-                        begun |= bool(chunk.said or chunk.thought)
+                        begun |= bool(chunk.said or chunk.thought or chunk.calls)
                         limit.reschedule(None)
                         yield chunk
                         if begun:  # some tell who speaks before they read the prompt

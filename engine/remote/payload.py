@@ -8,10 +8,9 @@ from collections.abc import Collection
 from engine.commands import Connect, ServerKind
 from engine.errors import NotPossible
 from engine.language import tr
-from engine.model.text.thinking import AnswerPart, parts, pieces_of
+from engine.model.text.thinking import AnswerPart, pieces_of
+from engine.remote.calls import Json, offered, turns
 from engine.request import ChatRequest, Grammar, GrammarKind, Role, SamplingParams
-
-Json = dict[str, object]
 
 _VLLM_LIKE = frozenset({ServerKind.VLLM, ServerKind.RAY, ServerKind.SGLANG})
 _MORE_SAMPLING = _VLLM_LIKE | {ServerKind.DUOTAIL, ServerKind.LLAMA_SERVER, ServerKind.LM_STUDIO}
@@ -27,8 +26,6 @@ _OFF = SamplingParams()
 def payload(request: ChatRequest, place: Connect, said: Collection[str] | None = None) -> Json:
     """Return the body of a request to `/chat/completions`, whose response is streamed.
 
-    Thoughts of earlier answers stay here, as chat templates leave them out.
-
     Args:
         request: what to answer.
         place: the model and its server.
@@ -41,7 +38,7 @@ def payload(request: ChatRequest, place: Connect, said: Collection[str] | None =
     """
     body: Json = {
         "model": place.model,
-        "messages": [_message(message.role, message.text) for message in request.messages],
+        "messages": list(turns(request.messages, request.tools.tools)),
         "stream": True,
         "stream_options": _stream_options(place.kind),
         **_sampling(request.sampling, place.kind, said),
@@ -54,15 +51,15 @@ def payload(request: ChatRequest, place: Connect, said: Collection[str] | None =
         body["timings_per_token"] = True
     if request.grammar is not None:
         body |= _constraint(request.grammar, place.kind)
+    if request.tools.tools:
+        body["tools"] = offered(request.tools.tools)
+        if not request.tools.parallel:
+            body["parallel_tool_calls"] = False
     if request.thinking is not None:
         body |= _thinking(place.kind, think=request.thinking)
     if request.messages and request.messages[-1].role is Role.ASSISTANT:
         body |= _continuing(request, place)
     return body
-
-
-def _message(role: Role, text: str) -> Json:
-    return {"role": str(role), "content": parts(text)[1] if role is Role.ASSISTANT else text}
 
 
 def _stream_options(kind: ServerKind) -> Json:
@@ -132,7 +129,7 @@ def _continuing(request: ChatRequest, place: Connect) -> Json:
         )
     told: Json = {
         "messages": [
-            *(_message(message.role, message.text) for message in earlier),
+            *turns(earlier, request.tools.tools),
             {"role": str(Role.ASSISTANT), "content": said},
         ]
     }

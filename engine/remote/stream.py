@@ -97,11 +97,29 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class CallPiece:
+    """A piece of a tool call; what it does not say is empty.
+
+    Attributes:
+        index: which call of the answer; None: the server does not number them.
+        id: of the call, with its first piece.
+        name: of the tool, with the first piece.
+        arguments: text of the arguments that came.
+    """
+
+    index: int | None
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """One step of an answer.
 
     Attributes:
         said, thought: text that came.
+        calls: pieces of tool calls that came.
         reason: why the answer ended, in the server's word; None while it goes on.
         counts: None where the chunk tells none.
     """
@@ -110,6 +128,7 @@ class Chunk:
     thought: str = ""
     reason: str | None = None
     counts: Counts | None = None
+    calls: tuple[CallPiece, ...] = ()
 
 
 def read_chunk(data: str, *, streamed: bool = False) -> Chunk:
@@ -138,10 +157,11 @@ def read_chunk(data: str, *, streamed: bool = False) -> Chunk:
     delta = _object(choice.get("delta")) or _object(choice.get("message"))  # whole, if not streamed
     reason = choice.get("finish_reason")
     return Chunk(
-        _text(delta.get("content")) or _text(delta.get("refusal")) or _calls(delta),
+        _text(delta.get("content")) or _text(delta.get("refusal")),
         _text(delta.get("reasoning_content")) or _text(delta.get("reasoning")),
         reason if isinstance(reason, str) else None,
         _counts(body),
+        tuple(map(_call, _list(delta.get("tool_calls")))),
     )
 
 
@@ -203,11 +223,15 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _calls(delta: dict[str, object]) -> str:
-    """Return tool calls as text: nobody here has offered any, and they are not to be lost."""
-    calls = delta.get("tool_calls")
-    functions = [_object(_object(each).get("function")) for each in _list(calls)]
-    return "".join(_text(each.get("name")) + _text(each.get("arguments")) for each in functions)
+def _call(told: object) -> CallPiece:
+    call = _object(told)
+    function, said = _object(call.get("function")), call.get("id")
+    arguments = function.get("arguments")
+    text = json.dumps(arguments) if isinstance(arguments, dict) else _text(arguments)
+    return CallPiece(
+        _whole(call.get("index")), said if isinstance(said, str) else "",
+        _text(function.get("name")), text,
+    )  # fmt: skip
 
 
 def _list(value: object) -> list[object]:

@@ -19,6 +19,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.server.api_error import ApiError
+from engine.server.origins import EVERY, plain_origin
 from engine.server.settings import ServerSettings
 
 PUBLIC = frozenset({"/health"})
@@ -85,9 +86,9 @@ class AccessMiddleware:
 
     def _check_origin(self, headers: Headers) -> None:
         """Refuse web pages that the user has not allowed."""
-        allowed = {each.rstrip("/").lower() for each in self._settings.origins}
-        named = (each.rstrip("/").lower() for each in headers.getlist("origin"))
-        if "*" not in allowed and any(each not in allowed for each in named):
+        allowed = set(map(plain_origin, self._settings.origins))
+        named = map(plain_origin, headers.getlist("origin"))
+        if EVERY not in allowed and any(each not in allowed for each in named):
             raise ApiError(
                 403, "Requests from this origin are not accepted.", code="origin_not_allowed"
             )

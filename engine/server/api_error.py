@@ -73,6 +73,18 @@ def bad_request(message: str, param: str | None = None) -> ApiError:
     return ApiError(400, message, param=param)
 
 
+def too_many_tokens(tokens: int, most: int, param: str) -> ApiError:
+    """Return the error of a text that is longer than its model reads; clients look for the words.
+
+    Args:
+        tokens: that it has.
+        most: that it may have.
+        param: the member of the request.
+    """
+    words = f"This model's maximum context length is {most} tokens. The text has {tokens}."
+    return ApiError(400, words, code="context_length_exceeded", param=param)
+
+
 def no_model() -> ApiError:
     """Return the error while no model is loaded."""
     return ApiError(503, "No model is loaded.", code="no_model", retry_after=5)

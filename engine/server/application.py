@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from engine.encoder.encoder import Encoder
 from engine.server.access import AccessMiddleware
 from engine.server.api_error import ApiError, bad_request, no_model
 from engine.server.body import decoded
@@ -26,6 +28,7 @@ from engine.server.dialects.infill import Infill, LlamaCompletion
 from engine.server.dialects.ollama import OllamaChat, OllamaGenerate
 from engine.server.dialects.responses import Responses
 from engine.server.dispatcher import Dispatcher
+from engine.server.embedder import Embedder
 from engine.server.events import RequestState, RequestStatus
 from engine.server.exchange import Exchange
 from engine.server.generation import Completion, Generation
@@ -65,6 +68,7 @@ class ServerApplication:
         on_change: takes the status of a request at each change, in the server's thread; must be
             quick.
         catalogue: models that requests may load; None: none.
+        encoder: embeds; None: the loaded model does.
     """
 
     def __init__(
@@ -73,15 +77,19 @@ class ServerApplication:
         settings: ServerSettings,
         on_change: Callable[[RequestStatus], None] = lambda _: None,
         catalogue: Catalogue | None = None,
+        encoder: Encoder | None = None,
     ) -> None:
         self._dispatcher, self._on_change = dispatcher, on_change
+        self._embedder = None if encoder is None else Embedder(encoder)
         self._models = ModelLoader(dispatcher, settings, catalogue)
         self.is_crowded: Callable[[], bool] = lambda: False
         """Whether more connections are open than there should be."""
         self._queue = RequestQueue(settings.max_waiting)
         self._open: set[asyncio.Future[None]] = set()  # one of each answer, done when it is to end
         self._metrics = ServerMetrics()
-        self._pages = ServerPages(dispatcher, self._models, self._metrics, self._queue)
+        self._pages = ServerPages(
+            dispatcher, self._models, self._metrics, self._queue, self._embedder
+        )
         self.asgi: ASGIApp = AccessMiddleware(self._serve, settings, self._refuse)
         """The application for a web server."""
 
@@ -131,11 +139,18 @@ class ServerApplication:
     async def _complete(self, exchange: Exchange, dialect: type[Dialect]) -> None:
         """Read a request and answer it, until the client is gone."""
         body = await _body(exchange)
+        if self._embedder is not None and issubclass(dialect, Embeddings):
+            await self._attended(exchange, self._embed(exchange, self._embedder, dialect, body))
+            return
         name = body.text("model") or ""
         model = await self._models.check(name)
         wanted = _parse(exchange, dialect, body, model)  # what is wrong need not wait
         exchange.tell(model=name if model is None else model.name)
-        work = asyncio.ensure_future(self._write(exchange, dialect, body, stream=wanted.stream))
+        await self._attended(exchange, self._write(exchange, dialect, body, stream=wanted.stream))
+
+    async def _attended(self, exchange: Exchange, answering: Coroutine[Any, Any, None]) -> None:
+        """Have a request answered, until the client is gone or the server ends."""
+        work = asyncio.ensure_future(answering)
         gone = asyncio.ensure_future(_until_gone(exchange.receive))
         closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open.add(closing)
@@ -157,6 +172,19 @@ class ServerApplication:
             if not exchange.status.state.over:
                 self._metrics.cancelled(exchange.status.tokens)
                 exchange.tell(state=RequestState.GONE)
+
+    async def _embed(
+        self, exchange: Exchange, embedder: Embedder, dialect: type[Embeddings], body: Members
+    ) -> None:
+        """Answer a request for embeddings with the model that was chosen for them."""
+        name = body.text("model")
+        if not embedder.is_called(name):
+            await self._models.check(name)
+        texts = dialect.texts(body)
+        exchange.tell(model=embedder.name, state=RequestState.READING)
+        async with exchange.kept_alive(dialect, embedder.name, stream=False):
+            vectors = await embedder.embed(texts)
+        await exchange.finish_at_once(dialect.whole(vectors, body), vectors.tokens)
 
     async def _write(
         self, exchange: Exchange, dialect: type[Dialect], body: Members, *, stream: bool

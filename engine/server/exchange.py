@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from engine.events import PromptRead
 from engine.server.api_error import ApiError
 from engine.server.completion_request import new_id
-from engine.server.dialects.dialect import Dialect
+from engine.server.dialects.dialect import Dialect, Json
 from engine.server.events import RequestState, RequestStatus
 from engine.server.generation import Completion, Generation
 from engine.server.progress import CompletionProgress
@@ -114,14 +114,22 @@ class Exchange:
             await self._begin(dialect.media_type)
             await self._more(b"".join(dialect.close(completions)), last=True)
         else:
-            response = JSONResponse(dialect.joined(completions))
-            if not self.status.code:
-                await self._start(response.headers.items())
-            await self._more(bytes(response.body), last=True)
+            await self._whole(dialect.joined(completions))
         stats = [each.finished.stats for each in completions]
         tokens = sum(each.committed for each in stats)
         speed = stats[0].tokens_per_s if len(stats) == 1 else None
         self.tell(state=RequestState.DONE, tokens=tokens, tokens_per_s=speed)
+
+    async def finish_at_once(self, body: Json, prompt_tokens: int) -> None:
+        """Respond with what no completion was written for."""
+        await self._whole(body)
+        self.tell(state=RequestState.DONE, prompt_tokens=prompt_tokens)
+
+    async def _whole(self, body: Json) -> None:
+        response = JSONResponse(body)
+        if not self.status.code:
+            await self._start(response.headers.items())
+        await self._more(bytes(response.body), last=True)
 
     async def fail(self, dialect: Dialect, error: ApiError) -> None:
         """End a stream in which a completion came to nothing."""

@@ -12,6 +12,7 @@ from engine.server.api_error import ApiError
 from engine.server.completion_request import ServedModel
 from engine.server.dialects.dialect import Json
 from engine.server.dispatcher import Dispatcher
+from engine.server.embedder import Embedder
 from engine.server.members import Members
 from engine.server.metrics import CONTENT_TYPE, ServerMetrics
 from engine.server.models import ModelLoader
@@ -33,6 +34,7 @@ class ServerPages:
         models: knows those that requests may load.
         metrics: the counts.
         queue: the requests that wait.
+        embedder: the model that embeds, where there is one.
     """
 
     def __init__(
@@ -41,9 +43,10 @@ class ServerPages:
         models: ModelLoader,
         metrics: ServerMetrics,
         queue: RequestQueue,
+        embedder: Embedder | None = None,
     ) -> None:
         self._dispatcher, self._models = dispatcher, models
-        self._metrics, self._queue = metrics, queue
+        self._metrics, self._queue, self._embedder = metrics, queue, embedder
 
     async def page(self, path: str) -> Response:
         """Return the response to a GET.
@@ -87,8 +90,10 @@ class ServerPages:
             ApiError: there is none of that name.
         """
         name = body.text("model") or body.text("name")
-        model = await self._models.check(name)
         told: Json = {"modelfile": "", "parameters": "", "template": "", "details": _DETAILS}
+        if self._embedder is not None and name == self._embedder.name:
+            return JSONResponse(told | {"model_info": {}, "capabilities": ["embedding"]})
+        model = await self._models.check(name)
         context = {} if model is None else {"duotail.context_length": model.plan.context}
         information = {"general.architecture": "duotail", "general.basename": name, **context}
         can = ["completion", "tools", "embedding"]
@@ -99,8 +104,9 @@ class ServerPages:
     async def _known(self) -> Mapping[str, ServedModel | None]:
         """Return the models by name; None: one that is not loaded."""
         loaded = self._dispatcher.model
-        own = {} if loaded is None else {loaded.name: loaded}
-        return own | dict.fromkeys(await self._models.others())
+        own: dict[str, ServedModel | None] = {} if loaded is None else {loaded.name: loaded}
+        own |= dict.fromkeys(await self._models.others())
+        return own if self._embedder is None else own | {self._embedder.name: None}
 
 
 _DETAILS: Json = {

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import uvicorn
 
+from engine.encoder.encoder import Encoder
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.server.application import ServerApplication
@@ -35,6 +36,7 @@ class Server:
         on_change: takes the status of a request at each change, in the server's thread; must be
             quick.
         catalogue: models that requests may load; None: none.
+        encoder: embeds; None: the loaded model does.
 
     Raises:
         UserFixable: the settings do not allow it, or nothing can listen there.
@@ -46,12 +48,13 @@ class Server:
         settings: ServerSettings,
         on_change: Callable[[RequestStatus], None] = lambda _: None,
         catalogue: Catalogue | None = None,
+        encoder: Encoder | None = None,
     ) -> None:
         settings.check()
         # Its own lines would name paths, and warn of every malformed request.
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
         self._settings = settings
-        application = ServerApplication(dispatcher, settings, on_change, catalogue)
+        application = ServerApplication(dispatcher, settings, on_change, catalogue, encoder)
         self._server = _Uvicorn(_config(application, settings), application)
         connections = self._server.server_state.connections
         application.is_crowded = lambda: len(connections) > settings.max_connections

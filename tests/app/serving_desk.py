@@ -47,9 +47,9 @@ class Client:
             self.start(connection, body, path, named)
             return connection.getresponse().status
 
-    def answer(self, body: object) -> Any:
+    def answer(self, body: object, path: str = CHAT) -> Any:
         with closing(self.connect()) as connection:
-            self.start(connection, body)
+            self.start(connection, body, path)
             response = connection.getresponse()
             assert response.status == 200
             return json.load(response)

@@ -90,6 +90,16 @@ HEADS: dict[str, ModelConfig] = {
 }
 """One of every kind."""
 
+_LINEAR = HEADS["linear"]
+assert _LINEAR.fusion is not None
+MTP = replace(
+    _LINEAR,
+    blocks=(BlockConfig(RopeConfig(dim=4), gated=True),),
+    qk_norm=True,
+    fusion=replace(_LINEAR.fusion, normed=True, returns_normed=True),
+)
+"""A head as models bring it along, which PyTorch's path does not run."""
+
 
 @dataclass(frozen=True, slots=True)
 class HeadWeights(RandomWeights):

@@ -26,6 +26,7 @@ from transformers.models.qwen3_next import modeling_qwen3_next
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
+from engine.backend.segment import Backend
 from engine.model.config import ModelConfig
 from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
@@ -187,8 +188,8 @@ class MtpReference(torch.nn.Module):
             return out.numpy(), (out @ self._head.T).numpy()
 
 
-def head_of(path: Path, fmt: Format | None = Format.F32) -> Decoder:
-    """The MTP head in a model's files."""
+def head_of(path: Path, backend: Backend | None = None) -> Decoder:
+    """The MTP head in a model's files; usually in floats on the CPU."""
     target = LocalModel.inspect(path)
     model = target.mtp()
     assert isinstance(target.config, ModelConfig)
@@ -196,7 +197,7 @@ def head_of(path: Path, fmt: Format | None = Format.F32) -> Decoder:
     config = model.config.for_target(target.config, model.name, target.name)
     tied = target.config.tie_word_embeddings
     weights = model.draft_weights(config, target.own_weights(target.config), tied)
-    return Decoder.build(config, weights, NativeBackend(fmt))
+    return Decoder.build(config, weights, backend or NativeBackend(Format.F32))
 
 
 _GGUF_LEAVES = {

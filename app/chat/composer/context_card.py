@@ -85,13 +85,17 @@ class ContextCard(QFrame):
 
     def open(self, title: str, text: str, dismiss: str) -> None:
         """Say what is the matter; the ways on follow as they are found."""
+        self.say(title, text, dismiss)
+        for button in (self.parts_button, self.leave_out_button, self.enlarge_button):
+            button.hide()
+        self.show()
+
+    def say(self, title: str, text: str, dismiss: str) -> None:
+        """Say it in other words; what is offered stays."""
         self._title.setText(title)
         self._text.setText(text)
         self.setAccessibleName(f"{title} {text}")
         self.dismiss_button.setText(dismiss)
-        for button in (self.parts_button, self.leave_out_button, self.enlarge_button):
-            button.hide()
-        self.show()
 
     def counting(self) -> None:
         """Tell that the messages to be left out are being counted."""

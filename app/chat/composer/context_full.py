@@ -87,10 +87,13 @@ class ContextChoices(QObject):
             self._card.offer_larger(larger)
         self._look_for_room(plan, unsent)
 
-    def fits(self) -> None:
-        """Close the card where it was about unsent text that fits by now."""
+    def follow(self, needed: int, context: int) -> None:
+        """Follow what is typed: the card says how much it is now, and leaves when it fits."""
         if self._of_unsent and self._card.isVisible():
-            self.close()
+            if needed < context:
+                self.close()
+            else:
+                self._card.say(*_words(needed, context))
 
     def close(self) -> None:
         """Close the card without doing anything."""

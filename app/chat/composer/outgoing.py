@@ -419,8 +419,7 @@ class Outgoing(QObject):
             self._fill_is_current = not self._pause.isActive()
             fill = Fill(tokens, plan.context)
             self._composer.meter.show_fill(fill)
-            if fill.fits:
-                self._choices.fits()
+            self._choices.follow(fill.used, fill.context)
 
     def _count_files(self) -> None:
         """Count each file by itself, without what a chat has around a message."""

@@ -58,8 +58,9 @@ class ToolControl(QObject):
 
     def open(self) -> None:
         """Open the panel above the composer."""
-        reason = "" if self._tools.possible else tr("Models on servers cannot use tools here yet.")
-        self.panel.show_tools(self._tools.toolbox.entries, self._session.setup.tools, reason)
+        host, words = self._tools.host, tr("What tools return is sent to {host}, which answers.")
+        note = words.format(host=host) if host else ""
+        self.panel.show_tools(self._tools.toolbox.entries, self._session.setup.tools, note)
         corner = QPoint(self._composer.tools_button.x(), -8)
         self.panel.open_above(self._composer.mapToGlobal(corner))
 

@@ -37,13 +37,13 @@ class ToolPanel(Popover):
         self._column = vbox(to=self.inside, spacing=4, margins=(18, 14, 18, 14))
         keep_sized(self, lambda: self.setFixedWidth(scaled(_WIDTH)))
 
-    def show_tools(self, entries: Sequence[ToolEntry], chosen: Sequence[str], reason: str) -> None:
+    def show_tools(self, entries: Sequence[ToolEntry], chosen: Sequence[str], note: str) -> None:
         """Show the tools.
 
         Args:
             entries: all there are.
             chosen: keys of those that the conversation uses.
-            reason: why none of them can be used now; empty: they can.
+            note: what else is to be known of them now; empty: nothing.
         """
         while (item := self._column.takeAt(0)) is not None:
             if (widget := item.widget()) is not None:
@@ -55,7 +55,9 @@ class ToolPanel(Popover):
         words = tr("The model can call these tools. You are asked before one of them runs.")
         inside = self.inside
         fill(self._column, plain_label(tr("Tools of this chat"), inside, "title"))
-        fill(self._column, plain_label(reason or words, inside, "caution" if reason else "small"))
+        fill(self._column, plain_label(words, inside, "small"))
+        if note:
+            fill(self._column, plain_label(note, inside, "caution"))
         source: str | None = None
         for entry in entries:
             if entry.source != source:

@@ -27,7 +27,7 @@ class GpuAttention:
 
 @dataclass(frozen=True, slots=True)
 class GpuDelta:
-    """Weights of a gated delta layer; `given`: channels, beta, alpha and gates side by side.
+    """Weights of a gated delta layer; `given`: channels, gates, beta and alpha side by side.
 
     Attributes:
         layer: of its convolution and its decays; see convolve.wgsl.
@@ -77,7 +77,8 @@ class GpuBlock:
         else:
             self.feed_forward = self._mixture(own.experts)
         self.before_mixer = None
-        if config.fusion is None or index > 0:  # a head's first block sees what its fusion gives
+        fusion = config.fusion
+        if fusion is None or fusion.normed or index > 0:  # else it sees what the fusion gives
             self.before_mixer = self._norm("input_layernorm")
         self.after_mixer = self.after_feed_forward = None
         if config.output_norms:
@@ -108,11 +109,11 @@ class GpuBlock:
         """Load a gated delta layer; what decides about its memory is never quantised here."""
         loader, part = self._loader, f"{self._prefix}linear_attn."
         gates = loader.unquantised([f"{part}in_proj_{name}.weight" for name in "ba"])
-        qkv, z = (loader.side_by_side([f"{part}in_proj_{name}.weight"]) for name in ("qkv", "z"))
+        large = loader.side_by_side([f"{part}in_proj_{name}.weight" for name in ("qkv", "z")])
         vectors = (f"{part}{name}" for name in ("conv1d.weight", "rate", "dt_bias"))
         return GpuDelta(
             delta,
-            Linear([*qkv, *gates, *z], None),
+            Linear([*large, *gates], None),
             self._linear(["linear_attn.out_proj"]),
             loader.vector(*vectors),
             self._norm("linear_attn.norm"),

@@ -33,6 +33,11 @@ class GpuFuser:
         """Tell whether its last step brings to the first block's attention what that sees."""
         return self._fusion.kind == "eagle3"
 
+    @property
+    def returns_normed(self) -> bool:
+        """Tell whether the head's own output is what its final norm gives."""
+        return self._fusion.returns_normed
+
     def own_place(self, room: GpuRoom) -> Buffer:
         """Return where the head's own outputs go in place of features, [rows, d]."""
         if self._fusion.kind != "eagle3":
@@ -47,9 +52,12 @@ class GpuFuser:
         if self._fusion.kind == "dgf":
             yield from self._gated(room)
         elif self._fusion.kind == "linear":
-            embedded = GpuRows(room["embedded"], self._hidden)
-            features = GpuRows(room["features"], self._fusion.width)
-            yield self._stages.gathered(room, embedded, features)
+            if self._fusion.normed:
+                yield from self._both_normed(room, room["features"], room["second"])
+            else:
+                embedded = GpuRows(room["embedded"], self._hidden)
+                features = GpuRows(room["features"], self._fusion.width)
+                yield self._stages.gathered(room, embedded, features)
             yield from self._stages.products(room, self._matrices[0], room["hidden"])
         else:
             yield from self._beside(room, own=own)
@@ -71,14 +79,21 @@ class GpuFuser:
         yield Dispatch(kernel, group, lambda extent: (-(-hidden // 64), extent.rows, 1))
 
     def _beside(self, room: GpuRoom, *, own: bool) -> Iterator[Dispatch]:
-        stages, hidden, width = self._stages, self._hidden, self._fusion.width
+        stages, width = self._stages, self._fusion.width
         x = self.own_place(room)
         if not own:
             yield stages.gathered(room, GpuRows(room["features"], width))
             yield from stages.products(room, self._matrices[0], x)
-        of_token, of_feature = self._norms
         normed = room["hidden"] if self._fusion.residual_normed else room["second"]
+        yield from self._both_normed(room, x, normed)
+
+    def _both_normed(self, room: GpuRoom, features: Buffer, normed: Buffer) -> Iterator[Dispatch]:
+        """Bring embedded tokens and features [rows, d], each normed, to the next product.
+
+        `normed`: where the features go in between, [rows, d to whole eights].
+        """
+        stages, hidden, (of_token, of_feature) = self._stages, self._hidden, self._norms
         yield stages.normed(room, room["embedded"], of_token, result=room["first"])
-        yield stages.normed(room, x, of_feature, result=normed)
+        yield stages.normed(room, features, of_feature, result=normed)
         parts = (GpuRows(each, hidden, up(hidden, 8)) for each in (room["first"], normed))
         yield stages.gathered(room, *parts)

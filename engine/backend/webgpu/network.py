@@ -118,6 +118,11 @@ class GpuNetwork:
         """Tell whether it ends with logits."""
         return self._head is not None
 
+    @property
+    def returns_normed(self) -> bool:
+        """Tell whether hidden states that leave it went through the final norm."""
+        return self.heads and (self.fuser is None or self.fuser.returns_normed)
+
     def enter(self, room: GpuRoom, *, own: bool = False) -> list[Dispatch]:
         """Return the dispatches that turn tokens, and a head's features, into hidden states.
 
@@ -292,9 +297,7 @@ class GpuNetwork:
         """Make rows ready, walk over the state with them, and leave what they have seen of it."""
         stages, gpu, delta = self._stages, self._gpu, weights.delta
         heads, keys, kept = delta.value_heads, delta.key_heads, kept_numbers(delta)
-        shape = stages.uniform(
-            keys, delta.key_dim, delta.channels, heads, delta.width, weights.given.outputs
-        )
+        shape = stages.uniform(keys, delta.key_dim, delta.channels, heads, delta.width, delta.mixed)
         convolve, walk = gpu.kernel("walk", "convolve"), gpu.kernel("walk", "delta")
         group = convolve.group(
             shape, room["walk"], room["qkv"], layer.rows, weights.layer, room["ready"]
@@ -308,7 +311,7 @@ class GpuNetwork:
         columns = -(-delta.value_dim // STATE_COLUMNS)
         walked = Dispatch(walk, group, lambda _extent: (columns, heads, 1))
         shape = stages.uniform(
-            heads, delta.value_dim, kept, weights.given.outputs, -(-delta.mixed // _BLOCK),
+            heads, delta.value_dim, delta.channels, kept, -(-delta.mixed // _BLOCK),
             up(delta.mixed, 8), float(self._config.rms_norm_eps),
         )  # fmt: skip
         leave = gpu.kernel("walk", "quantise", "leave")

@@ -276,7 +276,8 @@ class WebGpuSegment(Segment):
             if level:
                 if steps.follow is not None and self._network.fuser is not None:
                     nbytes = work.extent.rows * self._config.hidden_size * 4
-                    work.put(room["hidden"], nbytes, self._network.fuser.own_place(room))
+                    outputs = room["normed" if self._network.returns_normed else "hidden"]
+                    work.put(outputs, nbytes, self._network.fuser.own_place(room))
                     work.add([steps.follow])
                 work.extent = Extent(width, width, start + level, self._tile)
                 work.add(program.enter if steps.follow is None else program.enter_own)
@@ -402,7 +403,7 @@ class WebGpuSegment(Segment):
         self._advance(work, program, cache, tap)
         if part.draws is not None and not part.step.feeds:
             pass  # who lets the device draw, wants no more of the last block
-        elif heads and self._network.fuser is None:
+        elif self._network.returns_normed:
             normed = extent.rows * up(self._config.hidden_size, 8) * 4
             work.copy(room["normed"], normed, outbox.place("hidden", normed))
         else:

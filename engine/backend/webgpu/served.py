@@ -20,13 +20,11 @@ def why_not_served(config: ModelConfig) -> str:
     """Return why WebGPU does not run a model; empty where it does."""
     experts = max((block.experts.count for block in config.blocks if block.experts), default=0)
     fusion = config.fusion
-    odd = fusion is not None and fusion.kind == "eagle3" and config.hidden_size % 8
+    odd = fusion is not None and fusion.has_norms and config.hidden_size % 8
     many = config.num_heads > MOST_HEADS or experts > MOST_EXPERTS
     many |= any(
         delta.key_dim > WIDEST_KEY or delta.value_heads > MOST_HEADS for delta in deltas_of(config)
     )
-    if fusion is not None and fusion.normed:
-        return tr("Duotail's shaders do not run MTP heads")
     if config.head_dim > LARGEST_HEAD or many or odd:
         return tr("Duotail's shaders are not made for its sizes")
     return ""

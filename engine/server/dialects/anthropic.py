@@ -19,7 +19,21 @@ from engine.server.structured import wanted_grammar
 from engine.server.thinking import thinking_wish
 from engine.server.tools import offered
 
-_ROLES = ("user", "assistant")
+_FIRST = ("user", "assistant")
+_ROLES = (*_FIRST, "system")
+"""Roles in a conversation; Claude Code tells of its surroundings in the system's words."""
+
+
+def _asked_last(turns: list[Members]) -> list[Members]:
+    """Put the system's words before those of the user's that they follow: these are to be answered.
+
+    Small models take the last words for the question.
+    """
+    found: list[Members] = []
+    for turn in turns:
+        late = turn.raw("role") == "system" and found and found[-1].raw("role") == "user"
+        found.insert(len(found) - bool(late), turn)
+    return found
 
 
 class AnthropicMessages(Dialect):
@@ -41,15 +55,15 @@ class AnthropicMessages(Dialect):
         if most is None:
             raise body.wrong("max_tokens", "a whole number of 1 or more")
         turns = list(body.list("messages"))
-        for turn in turns:
-            if turn.raw("role") not in _ROLES:
+        for place, turn in enumerate(turns):
+            if turn.raw("role") not in (_ROLES if place else _FIRST):
                 raise turn.wrong("role", "user or assistant")
         system = content(body, "system", empty=True)
         before = (Message(Role.SYSTEM, system),) if system else ()
         wish = thinking_wish(body)
         chat = ChatRequest(
             request_id,
-            (*before, *messages(turns)),
+            (*before, *messages(_asked_last(turns))),
             sampling(body, recommended),
             most,
             stops(body, "stop_sequences"),

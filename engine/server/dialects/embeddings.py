@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import hypot
 
 from engine.request import ChatRequest, PromptDetail, SamplingParams
@@ -19,6 +20,23 @@ from engine.server.reasoning import CompletionDelta
 _MOST_INPUTS = 2048
 
 
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The embeddings of a request, each of length 1.
+
+    Attributes:
+        model: that gave them.
+        each: in the order of the texts.
+        tokens: that were read.
+        seconds: that it took.
+    """
+
+    model: str
+    each: Sequence[Sequence[float]]
+    tokens: int
+    seconds: float
+
+
 class Embeddings(Dialect):
     """`/v1/embeddings`; never streamed."""
 
@@ -31,15 +49,38 @@ class Embeddings(Dialect):
     ) -> CompletionRequest:
         """Return what a body asks for."""
         del recommended
-        body.only("dimensions")
-        form = body.text("encoding_format") or "float"
-        if form not in ("float", "base64"):
-            raise body.unsupported("encoding_format")
         chats = (
             ChatRequest(request_id, (), max_tokens=0, raw=prompt, detail=PromptDetail.EMBEDDING)
             for prompt in prompts(body, cls._member, most=_MOST_INPUTS)
         )
-        return CompletionRequest(several(chats), stream=False, packed=form == "base64")
+        return CompletionRequest(several(chats), stream=False, packed=cls._packs(body))
+
+    @staticmethod
+    def _packs(body: Members) -> bool:
+        """Return whether vectors are wanted as base64."""
+        body.only("dimensions")
+        form = body.text("encoding_format") or "float"
+        if form not in ("float", "base64"):
+            raise body.unsupported("encoding_format")
+        return form == "base64"
+
+    @classmethod
+    def texts(cls, body: Members) -> tuple[str, ...]:
+        """Return the texts of a request: an embedding model of its own has tokens of its own.
+
+        Raises:
+            ApiError: there are none, or tokens.
+        """
+        found = prompts(body, cls._member, most=_MOST_INPUTS)
+        if any(each.ids is not None for each in found):
+            raise body.wrong(cls._member, "a text or a list of texts")
+        cls._packs(body)
+        return tuple(each.text for each in found)
+
+    @classmethod
+    def whole(cls, vectors: Vectors, body: Members) -> Json:
+        """Return the response to a request that an embedding model has answered."""
+        return cls._told(vectors, packed=cls._packs(body))
 
     def response(self, completion: Completion) -> Json:
         """Return one embedding."""
@@ -47,20 +88,29 @@ class Embeddings(Dialect):
 
     def joined(self, completions: Sequence[Completion]) -> Json:
         """Return all embeddings of the request."""
-        read = _read(completions)
-        vectors = [embedding(each) for each in completions]
+        stats = [each.finished.stats for each in completions]
+        vectors = Vectors(
+            self._model,
+            [embedding(each) for each in completions],
+            sum(each.prompt_tokens for each in stats),
+            sum(each.seconds for each in stats),
+        )
+        return self._told(vectors, packed=self._request.packed)
+
+    @classmethod
+    def _told(cls, vectors: Vectors, *, packed: bool) -> Json:
         return {
             "object": "list",
-            "model": self._model,
+            "model": vectors.model,
             "data": [
                 {
                     "object": "embedding",
                     "index": index,
-                    "embedding": _packed(vector) if self._request.packed else vector,
+                    "embedding": _packed(vector) if packed else list(vector),
                 }
-                for index, vector in enumerate(vectors)
+                for index, vector in enumerate(vectors.each)
             ],
-            "usage": {"prompt_tokens": read, "total_tokens": read},
+            "usage": {"prompt_tokens": vectors.tokens, "total_tokens": vectors.tokens},
         }
 
     def delta(self, delta: CompletionDelta) -> Iterator[bytes]:
@@ -82,14 +132,15 @@ class OllamaEmbed(Embeddings):
         """Return the body of an error."""
         return error.to_ollama()
 
-    def joined(self, completions: Sequence[Completion]) -> Json:
-        """Return all embeddings of the request."""
+    @classmethod
+    def _told(cls, vectors: Vectors, *, packed: bool) -> Json:
+        del packed
         return {
-            "model": self._model,
-            "embeddings": [embedding(each) for each in completions],
-            "total_duration": round(1e9 * sum(each.finished.stats.seconds for each in completions)),
+            "model": vectors.model,
+            "embeddings": [list(each) for each in vectors.each],
+            "total_duration": round(1e9 * vectors.seconds),
             "load_duration": 0,
-            "prompt_eval_count": _read(completions),
+            "prompt_eval_count": vectors.tokens,
         }
 
 
@@ -98,9 +149,10 @@ class OllamaEmbedding(OllamaEmbed):
 
     _member = "prompt"
 
-    def joined(self, completions: Sequence[Completion]) -> Json:
-        """Return the embedding."""
-        return {"embedding": embedding(completions[0])}
+    @classmethod
+    def _told(cls, vectors: Vectors, *, packed: bool) -> Json:
+        del packed
+        return {"embedding": list(vectors.each[0])}
 
 
 def embedding(completion: Completion) -> list[float]:
@@ -108,10 +160,6 @@ def embedding(completion: Completion) -> list[float]:
     told = () if completion.prompt is None else completion.prompt.embedding
     length = hypot(*told) or 1.0
     return [value / length for value in told]
-
-
-def _read(completions: Sequence[Completion]) -> int:
-    return sum(each.finished.stats.prompt_tokens for each in completions)
 
 
 def _packed(vector: Sequence[float]) -> str:

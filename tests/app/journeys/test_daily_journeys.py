@@ -6,12 +6,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QPainter, QPdfWriter
 from traveller import Traveller
 
 from app.chat.messages.answer_editor import AnswerEditor
 from app.chat.messages.message_actions import Act
-from app.conversations.archive import write_reading_copy
+from app.conversations.archive import ExportFormat, write_reading_copy
 from app.session.attachments import Attachment
 from engine.commands import DraftChoice
 
@@ -88,6 +89,55 @@ def test_a_day_with_files_and_second_versions(traveller: Traveller, tmp_path: Pa
     copy = (tmp_path / "read.md").read_text()
     assert "$$\\frac{1}{2}$$" in copy
     assert "And then?" in copy
+
+
+def test_a_day_with_a_long_file_exports_and_a_model_to_start_with(
+    traveller: Traveller, tmp_path: Path
+) -> None:
+    traveller.start()
+    chat, transfer = traveller.chat, traveller.window.sidebar.transfer
+    outgoing, field = chat.outgoing, chat.composer.field
+    plan = traveller.assembly.bridge.status.plan
+    assert plan is not None
+    long = tmp_path / "long.txt"
+    lines = ["The river runs past the old stone bridge."] * (plan.context // 4)
+    long.write_text("\n\n".join([*lines, "The heron lives in the mill.", *lines]))
+    outgoing.attach([long])
+    traveller.until(lambda: len(outgoing.attachments) == 1)
+    field.setFocus()
+    traveller.bot.keyClicks(field, "Where does the heron live?")
+    meter = chat.composer.meter
+    traveller.until(lambda: meter.fill is not None and not meter.fill.fits)
+    traveller.until(lambda: outgoing._fill_is_current)
+    traveller.bot.keyClick(field, Qt.Key.Key_Return)
+    card = chat.context_card
+    traveller.until(card.isVisible)
+    traveller.bot.keyClicks(field, " Please")
+    assert field.toPlainText() == "Where does the heron live? Please"
+    card.parts_button.click()
+    traveller.until(lambda: bool(outgoing.attachments[0].taken))
+    assert "heron lives in the mill" in outgoing.attachments[0].text
+    traveller.until(lambda: not card.isVisible())
+    traveller.bot.keyClick(field, Qt.Key.Key_Return)
+    traveller.until(lambda: len(traveller.session.messages) == 2)
+    traveller.answered()
+
+    current = traveller.session.current
+    assert current is not None
+    for form in (ExportFormat.HTML, ExportFormat.PDF):
+        path = tmp_path / f"chat.{form}"
+        transfer.export_to(path, [current], form)
+        traveller.until(path.exists)
+        traveller.until(
+            lambda name=path.name: any(name in each for each in traveller.banners.texts)
+        )
+    assert "heron" in (tmp_path / "chat.html").read_text()
+    assert (tmp_path / "chat.pdf").read_bytes().startswith(b"%PDF")
+
+    menu = traveller.window.model_button.make_menu()
+    (start,) = (each for each in menu.actions() if each.text().startswith("Always start"))
+    start.trigger()
+    assert traveller.assembly.models.starts_with == traveller.assembly.bridge.status.model
 
 
 def test_drafts_are_chosen_by_name(traveller: Traveller) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from fake_engine import Script
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMessageBox, QPushButton
+from tool_desk import ToolDesk
 
 from app.chat.messages.answer_texts import answer_numbers, answer_table
 from app.engine_link.status import Phase
@@ -23,6 +25,7 @@ from app.models.server_texts import server_name
 from app.notices import Notice
 from app.performance import PerformancePanel
 from app.shell.page_names import PageName
+from app.tools.call_phase import CallPhase, Decision
 from engine.commands import Connect, Generate, Load, ServerKind
 from engine.remote.catalogue import RemoteModel
 from engine.remote.servers import RemoteServer, read
@@ -63,6 +66,18 @@ class Answers:
             for word in text.split(" "):
                 yield said(f"{word} ")
             yield said("", "stop") + event(choices=[], usage=USAGE) + DONE
+
+        self.next.append(script)
+
+    def calls(self, name: str, **arguments: object) -> None:
+        """Calls a tool, as servers stream it."""
+
+        def script() -> Iterator[bytes]:
+            function = {"name": name, "arguments": json.dumps(arguments)}
+            call = {"index": 0, "id": "x1", "type": "function", "function": function}
+            yield head() + said("Let me see. ")
+            yield event(choices=[{"delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}])
+            yield event(choices=[], usage=USAGE) + DONE
 
         self.next.append(script)
 
@@ -409,3 +424,29 @@ def test_closing_the_window_in_the_middle_of_an_answer_keeps_what_came(
     answer = second.session.messages[-1]
     assert (answer.text, answer.state) == ("Rain is ", AnswerState.STOPPED)
     assert answer.token_ids is None
+
+
+def test_a_model_elsewhere_uses_tools_as_one_here_does(
+    desk: Desk, server: PlayedServer, answers: Answers
+) -> None:
+    connected(desk, server)
+    tools = ToolDesk(desk)
+    tools.use("calculator")
+    answers.calls("calculator", expression="6*7")
+    desk.type_and_send("How much?")
+    tools.settle()
+    assert tools.phases == [CallPhase.ASKED], "it is asked for first, and nothing runs before"
+    sent = server.heard[-1].json
+    assert [each["function"]["name"] for each in sent["tools"]] == ["calculator"]
+    assert desk.chat.transcript.bubble_at(1).text.raw_text == "Let me see."
+    answers.whole("It is 42.")
+    tools.card(CallPhase.ASKED).card.buttons[Decision.ONCE].click()
+    desk.bot.waitUntil(lambda: desk.session.messages[-1].text.startswith("It is 42."))
+    tools.settle()
+    (done,) = tools.calls
+    assert (done.text, done.state) == ("6*7 = 42", AnswerState.COMPLETE)
+    asked, called, result = server.heard[-1].json["messages"]
+    assert (asked["content"], called["content"]) == ("How much?", "Let me see.")
+    assert result == {
+        "role": "tool", "tool_call_id": called["tool_calls"][0]["id"], "content": "6*7 = 42",
+    }  # fmt: skip

@@ -249,3 +249,15 @@ def test_whatever_was_measured_is_put_into_words(seen: Evidence) -> None:
 
 def kinds(seen: Evidence) -> list[FindingKind]:
     return [each.kind for each in findings(seen)]
+
+
+def test_a_head_is_made_for_its_model_already() -> None:
+    seen = replace(PLAIN, tally=replace(TALLY, accepted=12))
+    for head in (False, True):
+        plan = replace(PLAN, draft_is_head=head)
+        (found,) = (
+            each
+            for each in findings(replace(seen, plan=plan))
+            if each.kind is FindingKind.HARDLY_ACCEPTED
+        )
+        assert ("made for this model" in found.remedy) is not head

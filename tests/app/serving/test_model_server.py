@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from desk import Desk
+from encoder_models import bert
 from fake_engine import Script
 from memory_keyring import Ring
 from PySide6.QtCore import Qt
@@ -17,6 +20,7 @@ from serving_desk import CHAT, HELLO, client, free_port, opened, serve
 
 from app.notices import Notice
 from app.serving.model_server import ModelServer, ServingState
+from app.settings.hub_access import usable_origins
 from app.settings_page.dialog import SettingsDialog
 from app.settings_page.requests_dialog import RequestsDialog
 from app.settings_page.serving import ServingPanel
@@ -24,6 +28,7 @@ from app.showcase.script import MODEL_NAME
 from engine.commands import Load, Stop
 from engine.server import settings as server_settings
 from engine.server.events import RequestState
+from engine.server.running import running
 
 
 def listens(port: int) -> bool:
@@ -161,6 +166,66 @@ def test_the_network_is_let_in_by_a_second_switch_and_never_without_the_token(
     assert panel.warning.isVisible()  # it is not encrypted
     assert client(server).status(path="/v1/models") == 200
     assert client(server).status(path="/v1/models", authorization="") == 401
+
+
+def test_a_web_page_may_ask_once_its_origin_is_in_the_settings(
+    desk: Desk, server: ModelServer
+) -> None:
+    page, here = "https://chat.example:8443", opened(server)
+    assert client(server).status(path="/v1/models", origin=page) == 403
+    desk.assembly.settings.change(serve_origins=f"{page}/ app://obsidian.md")
+    desk.bot.waitUntil(lambda: server.opened is not None and server.opened is not here)
+    assert client(server).status(path="/v1/models", origin=page) == 200
+    assert client(server).status(path="/v1/models", origin=page, authorization="") == 401
+    assert client(server).status(path="/v1/models", origin="https://attacker.example") == 403
+
+
+@pytest.mark.parametrize(
+    ("text", "usable"),
+    [
+        ("", True),
+        ("*", True),
+        ("https://chat.example http://localhost:3000/", True),
+        ("chrome-extension://abcdefghijklmnop app://obsidian.md http://[::1]:3000", True),
+        ("null", False),
+        ("chat.example", False),
+        ("https://chat.example/page", False),
+        ("https://*.example", False),
+        ("https://user@chat.example", False),
+        ("https://", False),
+    ],
+)
+def test_only_origins_are_taken_for_origins(text: str, *, usable: bool) -> None:
+    assert usable_origins(text) is usable
+
+
+def test_a_chosen_model_embeds_in_place_of_the_loaded_one(
+    desk: Desk, server: ModelServer, tmp_path: Path, notices: list[Notice]
+) -> None:
+    here, settings = opened(server), desk.assembly.settings
+    settings.change(serve_embedding=str(bert(tmp_path / "tiny-bert")))
+    desk.bot.waitUntil(lambda: server.opened is not None and server.opened is not here)
+    told = client(server).answer({"input": ["rain"]}, "/v1/embeddings")
+    assert (told["model"], len(told["data"][0]["embedding"])) == ("tiny-bert", 32)
+    assert desk.script.requests == []
+    settings.change(serve_embedding=str(tmp_path / "nothing.gguf"))
+    desk.bot.waitUntil(lambda: not settings.value.serve)
+    assert [notice.text for notice in notices] == ["There is no file “nothing.gguf”."]
+
+
+def test_others_find_what_the_window_holds_and_where_it_is_served(desk: Desk) -> None:
+    data = desk.assembly.paths.data
+    desk.bot.waitUntil(lambda: bool(running(data)))
+    (found,) = running(data)
+    assert (found.pid, found.url, found.model) == (os.getpid(), "", MODEL_NAME)
+    server = serve(desk)
+    desk.bot.waitUntil(lambda: [each.url for each in running(data)] == [opened(server).url])
+    (file,) = (data / "servers").iterdir()
+    assert opened(server).token not in file.read_text()
+    desk.assembly.settings.change(serve=False)
+    desk.bot.waitUntil(lambda: [each.url for each in running(data)] == [""])
+    desk.assembly.close()
+    assert running(data) == []
 
 
 def test_an_error_of_ours_turns_the_switch_off_and_is_reported(

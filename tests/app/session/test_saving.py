@@ -13,10 +13,14 @@ from desk import Desk
 from fake_engine import Script
 from PySide6.QtWidgets import QPushButton
 
+from app.engine_link.measured import Measured
 from app.history import AnswerState, HistoryStore, StoredMessage
 from app.session import message_drafts
 from app.session.message_drafts import Draft
+from engine.commands import Mode
+from engine.server.running import Announcement
 
+MEASURED = Measured("model", 1.5, Mode.PLAIN, None, 0, 0, 12.5, 96, None, True, False)
 OpenDesk = Callable[[Script | None], Desk]
 ANSWER = "one two three four five six seven eight nine ten eleven twelve " * 40
 
@@ -173,6 +177,24 @@ def test_a_history_that_goes_away_is_told_and_put_back(desk: Desk, how: str) -> 
     assert desk.session.conversations.get(desk.session.current.id if desk.session.current else 0)
     set_aside = [each.name for each in paths.data.iterdir() if "replaced" in each.name]
     assert bool(set_aside) == (how in ("replaced", "file deleted"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files in use cannot be deleted")
+def test_nothing_that_can_be_made_anew_brings_a_folder_back_that_was_taken_away(desk: Desk) -> None:
+    """It would seem to be there again, and the offer to create it would be gone."""
+    desk.type_and_send("Count")
+    desk.answered()
+    data, drafts = desk.assembly.paths.data, desk.session.drafts
+    shutil.rmtree(data)
+    drafts.put(7, Draft("half a thought"))
+    drafts._save()
+    drafts._writer.submit(lambda: None).result()
+    desk.assembly.measured._keep(99, (MEASURED,))
+    Announcement(data).tell("", "Babbler")
+    assert not data.exists()
+    desk.session.writer.saving.settle()
+    button(desk, "Create the folder again").click()
+    desk.bot.waitUntil(lambda: bool(drafts._unsaved))  # what is unsent gets there later
 
 
 def test_a_draft_that_cannot_be_written_is_tried_again(

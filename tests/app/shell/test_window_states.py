@@ -117,6 +117,34 @@ def test_an_engine_that_does_not_start_is_told_and_can_be_tried_again(
     assembly.window.deleteLater()
 
 
+def test_what_can_wait_begins_once_the_engine_is_imported(
+    theme: Theme, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads that import at once keep the window's from the interpreter."""
+    script, gate, warmed = Script(), threading.Event(), list[bool]()
+
+    def make(emit: Callable[..., None]) -> FakeEngine:
+        assert gate.wait(60)
+        return FakeEngine(emit, script)
+
+    monkeypatch.setattr("app.application.warm_up", lambda *_: warmed.append(gate.is_set()))
+    assembly = Assembly(
+        Paths(tmp_path / "data", tmp_path / "config"), theme, make, hub=script.make_hub
+    )
+    assembly.window.show()
+    assembly.start(lambda: script.starter)
+    for _ in range(20):
+        assembly.bridge.drain()
+        qtbot.wait(1)
+    assert warmed == []
+    gate.set()
+    qtbot.waitUntil(lambda: assembly.bridge.status.phase is Phase.READY)
+    assert warmed == [True]
+    assembly.close()
+    assembly.window.close()
+    assembly.window.deleteLater()
+
+
 def test_a_question_is_not_stranded_by_an_engine_that_does_not_start(
     theme: Theme, qtbot: QtBot, tmp_path: Path
 ) -> None:

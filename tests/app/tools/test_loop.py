@@ -32,11 +32,11 @@ def test_a_call_is_asked_for_run_and_the_answer_goes_on(tools: ToolDesk) -> None
     assert answer.message.text.endswith(SUM)
     tools.decide(Decision.ONCE, "It is 7006652.")
     (done,) = tools.calls
-    assert (done.text, done.state) == ("7006652", AnswerState.COMPLETE)
+    assert (done.text, done.state) == ("1234*5678 = 7006652", AnswerState.COMPLETE)
     told = tools.desk.script.requests[-1].messages
     assert [each.role for each in told] == [Role.USER, Role.ASSISTANT, Role.TOOL]
     assert told[1].token_ids is not None  # as the model wrote it, so its cached state is valid
-    assert told[2].text == "7006652"
+    assert told[2].text == "1234*5678 = 7006652"
     assert tools.session.messages[-1].text == "It is 7006652."
 
 
@@ -113,7 +113,7 @@ def test_a_call_that_is_repeated_is_answered_without_tools(tools: ToolDesk) -> N
     assert offered == [True, True, False]
     told = tools.desk.script.requests[2].messages
     assert [each.role for each in told] == [Role.USER] * 3  # in words, as any model reads them
-    assert "7006652" in told[1].text
+    assert "1234*5678 = 7006652" in told[1].text
     assert tools.phases == [CallPhase.DONE] * 2
     tools.ask("Fine.", "And now?")
     assert tools.desk.script.requests[-1].tools.tools
@@ -149,7 +149,10 @@ def test_what_waits_is_there_after_a_restart_and_does_not_run_by_itself(
     again.settle()
     assert again.phases == [CallPhase.ASKED]
     again.decide(Decision.ONCE, "It is 7006652.")
-    assert [each.text for each in again.session.messages[-2:]] == ["7006652", "It is 7006652."]
+    assert [each.text for each in again.session.messages[-2:]] == [
+        "1234*5678 = 7006652",
+        "It is 7006652.",
+    ]
 
 
 def test_a_new_message_leaves_a_call_behind(tools: ToolDesk) -> None:
@@ -208,7 +211,7 @@ def test_a_result_is_folded_until_it_is_wanted(tools: ToolDesk) -> None:
     assert row.text.isHidden()
     assert row.card.height_in(600) > 60
     row.card.fold.click()
-    assert (row.text.isHidden(), row.text.raw_text) == (False, "7006652")
+    assert (row.text.isHidden(), row.text.raw_text) == (False, "1234*5678 = 7006652")
     row.card.fold.click()
     assert row.text.isHidden()
 

@@ -67,7 +67,7 @@ def hybrid(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_states_on_the_device_write_the_text_of_plain_decoding(
     layers: str, mode: str, hybrid: Path, duotail: Duotail
 ) -> None:
-    """The first blocks on the device, or all of them; drafted by the head on the CPU."""
+    """The first blocks and the head on the device; or all blocks there, and the head on the CPU."""
     asked = ("chat", "--json", "--model", hybrid, "--prompt", STORY, "--max-tokens", "24")
     there = (*asked, *ON_DEVICE[-4:], *GREEDY, "--layers-on-gpu", layers)
     drafted = duotail(*there, "--mode", mode, "--draft", "mtp")

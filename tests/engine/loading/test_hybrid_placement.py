@@ -35,12 +35,15 @@ def planned(load: Load, *found: Accelerator) -> Plan:
     return plan_load(load, with_card(*found)).plan
 
 
-@pytest.mark.parametrize("draft", [DraftChoice.MTP, DraftChoice.LOOKUP])
-def test_dovetail_has_the_first_layers_on_the_gpu(chat: Path, draft: DraftChoice) -> None:
-    """What drafts is on the CPU: the shaders have no MTP heads."""
+@pytest.mark.parametrize(
+    ("draft", "place"), [(DraftChoice.MTP, CARD.device), (DraftChoice.LOOKUP, CPU)]
+)
+def test_dovetail_has_the_first_layers_on_the_gpu(
+    chat: Path, draft: DraftChoice, place: str
+) -> None:
     made = planned(Load(chat, mode=Mode.DOVETAIL, draft=draft, layers_on_gpu=2), CARD)
     assert made.mode is Mode.DOVETAIL
-    assert (made.layers_on_gpu, made.draft_device or CPU) == (2, CPU)
+    assert (made.layers_on_gpu, made.draft_device or CPU) == (2, place)
     assert made.on(CARD.device).kv > 0
     assert made.on(CPU).kv > 0
 

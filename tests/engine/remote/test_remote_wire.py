@@ -297,7 +297,7 @@ _END = 'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\
                 '"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]',
             )
             + _END,
-            "f{}",
+            '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>',
         ),
     ],
     ids=["case", "plain", "mark", "no choices", "parts", "refusal", "calls"],

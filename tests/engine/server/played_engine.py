@@ -14,6 +14,7 @@ from typing import Any
 from folder_models import FOLDER_TARGET
 
 from engine.commands import Command, Count, Generate, Load, Mode, Stop
+from engine.encoder.encoder import Encoder
 from engine.events import (
     AnswerStats,
     Counted,
@@ -170,12 +171,15 @@ class PlayedEngine:
             self.stop,
         )  # fmt: skip
 
-    def application(self, *others: str, **settings: Any) -> Any:
-        """Return the ASGI application in front of it; `others`: models that requests may load."""
+    def application(self, *others: str, encoder: Encoder | None = None, **settings: Any) -> Any:
+        """Return the ASGI application in front of it.
+
+        `others`: models that requests may load. `encoder`: embeds in its place.
+        """
         known = ServerSettings(**{"token": TOKEN, **settings})
         loads = {name: Load(Path("/models") / name, after_answer=True) for name in others}
         catalogue = (lambda: loads) if others else None
-        return ServerApplication(self.dispatcher, known, self.told.append, catalogue).asgi
+        return ServerApplication(self.dispatcher, known, self.told.append, catalogue, encoder).asgi
 
 
 @dataclass(frozen=True)

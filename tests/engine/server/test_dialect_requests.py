@@ -128,6 +128,21 @@ def test_conversations_of_anthropics_clients_are_read() -> None:
     assert [message.text for message in request.messages] == ["Be brief.", "Hey", "Hi", "Again"]
 
 
+def test_the_systems_words_among_anthropics_messages_stand_before_the_question() -> None:
+    """Claude Code tells of its surroundings behind what the user asks."""
+    turns = [
+        {"role": "user", "content": "What is wrong?"},
+        {"role": "system", "content": "It is Saturday."},
+        {"role": "system", "content": "It rains."},
+        {"role": "assistant", "content": "Nothing."},
+    ]
+    messages = read(MESSAGES, messages=turns, system="Be brief.").messages
+    assert [each.text for each in messages] == [
+        "Be brief.", "It is Saturday.", "It rains.", "What is wrong?", "Nothing.",
+    ]  # fmt: skip
+    refused(MESSAGES, messages=[{"role": "tool", "content": "x"}])
+
+
 @pytest.mark.parametrize(
     ("members", "thinking"),
     [

@@ -10,7 +10,7 @@ struct Convolved {
     channels: u32,
     heads: u32,
     width: u32,
-    stride: u32,
+    mixed: u32,
 }
 @group(0) @binding(0) var<uniform> shape: Convolved;
 @group(0) @binding(2) var<storage, read> given: array<f32>;
@@ -21,7 +21,7 @@ struct Convolved {
 const LANES = 64u;
 var<workgroup> squares: array<f32, LANES>;
 
-// What an entry had in a column.
+// What an entry had in a column; in rows of the pass, gates lie between the channels and the others.
 fn seen(entry: u32, column: u32) -> f32 {
     let place = walk[ENTRIES + 2u * entry];
     if (place == -1) {
@@ -30,7 +30,8 @@ fn seen(entry: u32, column: u32) -> f32 {
     if (place >= 0) {
         return kept[u32(place) * (shape.channels + 2u * shape.heads) + column];
     }
-    return given[u32(-2 - place) * shape.stride + column];
+    let begin = u32(-2 - place) * (shape.channels + shape.mixed + 2u * shape.heads);
+    return given[begin + column + select(shape.mixed, 0u, column < shape.channels)];
 }
 
 fn convolved(entry: u32, column: u32) -> f32 {

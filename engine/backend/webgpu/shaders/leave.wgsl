@@ -3,8 +3,8 @@
 struct Heads {
     heads: u32,
     dim: u32,
+    channels: u32,
     columns: u32,
-    stride: u32,
     blocks: u32,
     padded: u32,
     eps: f32,
@@ -30,8 +30,9 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
     let size = shape.heads * shape.dim;
     let begin = at.x * size;
     let place = u32(walk[PLACES + at.x]) * shape.columns;
+    let given_at = at.x * (shape.columns + size);
     for (var i = lane; i < shape.columns; i += LANES) {
-        kept[place + i] = rows[at.x * shape.stride + i];
+        kept[place + i] = rows[given_at + i + select(size, 0u, i < shape.channels)];
     }
     for (var head = lane; head < shape.heads; head += LANES) {
         var square = 0.0;
@@ -47,7 +48,7 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
         let count = min(size - block * 32u, 32u);
         for (var i = 0u; i < count; i++) {
             let column = block * 32u + i;
-            let gate = rows[at.x * shape.stride + shape.columns + column];
+            let gate = rows[given_at + shape.channels + column];
             let normed = mixed[begin + column] * scales[column / shape.dim] * weight[column % shape.dim];
             values[i] = normed * (gate / (1.0 + exp(-gate)));
         }

@@ -24,7 +24,7 @@ MOST_DISPATCHES = 12
 """Of a dense block, even where queries, keys and values are stored in three formats."""
 
 OF_A_MIXTURE = 13
-OF_A_STATE = 12
+OF_A_STATE = 11
 """Of a dense block with a state: rows are made ready for it, see it together, and leave it."""
 MOST_BYTES = 1.05
 """Of weights read, for each byte of the file."""

@@ -17,7 +17,7 @@ from draft_twins import (
 from full_models import RandomWeights
 from harness import SAMPLINGS as EXACT
 from harness import RandomController, decode
-from head_models import HEADS, HeadWeights, random_features, small_target
+from head_models import HEADS, MTP, HeadWeights, random_features, small_target
 from on_adapter import shared_device
 
 from engine.backend.decoder import Decoder
@@ -38,6 +38,7 @@ SMALL = small_target(2)
 MODELS: dict[str, ModelConfig] = {
     "stand-alone": replace(SMALL, vocab_size=RANKED_SLICE + 301),
     **{name: HEADS[name] for name in ("dgf 2", "linear with bias", "eagle3", "eagle3 normed")},
+    "mtp": MTP,
 }
 TREE = Budget(nodes=12, depth=5, width=3)
 

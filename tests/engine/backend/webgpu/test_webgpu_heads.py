@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from comparing import apart
-from head_models import HEADS, ROOT, HeadWeights, random_features
+from head_models import HEADS, MTP, ROOT, HeadWeights, random_features
 from on_adapter import shared_device
 
 from engine.backend.decoder import Decoder
@@ -18,11 +18,11 @@ TOLERANCE = 1e-3
 """Where the last bit of a key turns its rounding to 16 bits; random heads have large keys."""
 
 
-@pytest.mark.release(keep=2, reason="every head")
-@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.release(keep=3, reason="every head")
+@pytest.mark.parametrize("name", ["mtp", *HEADS])
 def test_a_head_is_what_the_cpu_computes(name: str) -> None:
     """A chain with the target's features in pieces, then a tree of its own outputs behind it."""
-    config = HEADS[name]
+    config = HEADS.get(name, MTP)
     features = random_features(config, len(TOKENS))
     backends = shared_device().backend(WeightFormat.F32, "draft"), NativeBackend(Format.F32)
     ours, theirs = (Decoder.build(config, HeadWeights(config), backend) for backend in backends)

@@ -94,12 +94,14 @@ def test_parallel(sampling: str, folders: dict[str, Path], monkeypatch: pytest.M
 
 
 @pytest.mark.release(reason="every placement")
+@pytest.mark.parametrize("there", [False, True], ids=["on the CPU", "on the device"])
 @pytest.mark.parametrize("place", PLACES)
-def test_drafts_of_the_models_own_head_on_the_cpu(place: str, folders: dict[str, Path]) -> None:
+def test_drafts_of_the_models_own_head(place: str, there: bool, folders: dict[str, Path]) -> None:
     """It takes what the final norm gives, on whatever device that is computed."""
     target, prompt = placed(folders["dense"], place), some_prompt()
     plain = decode(target, prompt, SAMPLINGS["greedy"], context=CONTEXT, max_tokens=30)
-    head = head_of(folders["dense"])
+    card = shared_device().backend(WeightFormat.F32, "draft")
+    head = head_of(folders["dense"], card if there else NativeBackend(Format.F32))
     assert head.config.fusion is not None
     target.feed(head.config.fusion, unlimited())
     drafter = HeadDrafter(head, PrefixCache(head, CONTEXT, 1 << 28))
