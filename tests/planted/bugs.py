@@ -120,6 +120,11 @@ from tool_bugs import (
     results_with_control_characters,
     the_whole_environment_given_to_servers,
 )
+from window_bugs import (
+    everything_at_once_at_a_start,
+    notices_that_outlive_their_files,
+    numbers_of_the_last_go_alone,
+)
 
 ENVIRONMENT = "DUOTAIL_PLANTED_BUG"
 
@@ -570,6 +575,9 @@ BUGS: dict[str, Bug] = {
         Bug(results_with_control_characters, (_TOOLS + "results.py",)),
         Bug(the_whole_environment_given_to_servers, (_TOOLS + "stdio_servers.py",)),
         Bug(redirects_to_anywhere, (_TOOLS + "http_servers.py",)),
+        Bug(numbers_of_the_last_go_alone, ("tests/app/session/test_session.py",)),
+        Bug(notices_that_outlive_their_files, ("tests/app/chat/composer/test_attached_files.py",)),
+        Bug(everything_at_once_at_a_start, ("tests/app/shell/test_window_states.py",)),
     )
 }
 
