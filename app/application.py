@@ -79,10 +79,9 @@ _log = logging.getLogger(__name__)
 _ALIVE_S = 30.0
 """A load that made progress so lately hangs as little as it has crashed."""
 
-_YOUNG = 5_000
-"""New objects that Python lets come together before it looks for garbage among them.
-
-After its own 700 it looks through everything amid a load, which stops all threads for 25 ms.
+_YOUNG, _MIDDLE, _ALL = 700, 10, 100
+"""When Python looks for garbage: among new objects, what has lasted once, and all; its own, but
+for the last. With 10 it looks through everything amid a load, which stops all threads for 25 ms.
 """
 
 _UNSEEN_MS = 2000
@@ -506,7 +505,7 @@ def run(
     signal.signal(signal.SIGINT, lambda _number, _frame: application.quit())
     assembly.window.show_fitted()
     gc.freeze()  # what the start has made stays: collections that look through it take 30 ms
-    gc.set_threshold(_YOUNG)
+    gc.set_threshold(_YOUNG, _MIDDLE, _ALL)
     gc.enable()
     first = _FirstPaint(assembly.window)
     # Only now, with the first picture on the screen: what the engine imports takes a while.

@@ -271,7 +271,21 @@ class ToolCallParser:
             arguments = _object(arguments)
         if not isinstance(name, str) or name not in self._tools or not isinstance(arguments, dict):
             return None
+        if _repeats(arguments, self._tools[name]):
+            return None
         return _call(name, arguments)
+
+
+def _repeats(arguments: dict[str, object], tool: Tool) -> bool:
+    """Tell whether a model has only repeated what it was told of a tool, as small ones do."""
+    schema = json.loads(tool.parameters)
+    known = schema.get("properties") if isinstance(schema, dict) else None
+    asks = known if isinstance(known, dict) else {}
+    return (
+        arguments.get("type") == "object"
+        and "properties" in arguments
+        and ("properties" not in asks)
+    )
 
 
 def _call(name: str, arguments: dict[str, object]) -> ToolCall:

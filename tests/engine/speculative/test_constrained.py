@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
+from dataclasses import replace
 from functools import partial
 
+import jsonschema
 import numpy as np
 import pytest
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
@@ -12,6 +15,7 @@ from grammars import GRAMMARS, constraint
 from harness import SAMPLINGS, OracleDrafter, RandomController, decode
 from native_models import native_decoder
 from parallel_runs import RandomPace, lane_of, run
+from random_schemas import random_schema
 from scripted_lanes import script_the_draft, script_time
 
 from engine.backend.cpu import native_is_built
@@ -81,39 +85,96 @@ def test_every_loop_writes_the_same(
     tokenizer: Tokenizer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for seed, question in enumerate(QUESTIONS):
+        every_loop(name, sampling, question, seed, target, draft, compiler, tokenizer, monkeypatch)
+
+
+@pytest.mark.release(keep=2, reason="two hundred requests")
+@pytest.mark.parametrize("number", range(200))
+def test_every_loop_writes_the_same_for_a_random_request(
+    number: int,
+    target: Decoder,
+    draft: Decoder,
+    compiler: GrammarCompiler,
+    tokenizer: Tokenizer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chance = random.Random(number)
+    name = chance.choice(list(GRAMMARS))
+    sampling = replace(chance.choice(list(SAMPLINGS.values())), seed=chance.getrandbits(63))
+    question = " ".join(chance.choices(" ".join(QUESTIONS).split(), k=chance.randint(1, 30)))
+    every_loop(name, sampling, question, number, target, draft, compiler, tokenizer, monkeypatch)
+
+
+def every_loop(
+    name: str,
+    sampling: SamplingParams,
+    question: str,
+    seed: int,
+    target: Decoder,
+    draft: Decoder,
+    compiler: GrammarCompiler,
+    tokenizer: Tokenizer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Have the same request answered by every loop, with every draft; all texts agree."""
     follows = GRAMMARS[name][1]
     ends = tuple(tokenizer.eos_ids)
-    for seed, question in enumerate(QUESTIONS):
-        rng = np.random.default_rng(seed)
-        prompt = tokenizer.encode_text(question)
-        write = partial(
-            decode, target, prompt, sampling, stop_ids=ends, max_tokens=TOKENS, context=CONTEXT
+    rng = np.random.default_rng(seed)
+    prompt = tokenizer.encode_text(question)
+    write = partial(
+        decode, target, prompt, sampling, stop_ids=ends, max_tokens=TOKENS, context=CONTEXT
+    )
+    plain = write(constraint=constraint(compiler, name, len(prompt)))
+    if plain.tokens[-1] in ends:
+        assert follows(tokenizer.decode(plain.tokens[:-1]))
+    portable = write(constraint=constraint(compiler, name, len(prompt)), native=False)
+    assert portable.tokens == plain.tokens, "the definition draws something else"
+    oracle = OracleDrafter(plain.tokens, len(prompt), target.config.vocab_size, rng)
+    for kind, drafter in {**drafters(target, draft), "oracle": oracle}.items():
+        own = constraint(compiler, name, len(prompt))
+        done = write(drafter=drafter, controller=RandomController(rng), constraint=own)
+        assert done.tokens == plain.tokens, kind
+    with monkeypatch.context() as patch:
+        script_the_draft(patch)
+        script_time(patch)
+        own = constraint(compiler, name, len(prompt))
+        beside = run(
+            target,
+            lane_of(draft, CONTEXT, [LookupDrafter()]),
+            prompt,
+            sampling,
+            controller=RandomPace(rng),
+            stop_ids=ends,
+            max_tokens=TOKENS,
+            constraint=own,
         )
-        plain = write(constraint=constraint(compiler, name, len(prompt)))
-        if plain.tokens[-1] in ends:
-            assert follows(tokenizer.decode(plain.tokens[:-1]))
-        portable = write(constraint=constraint(compiler, name, len(prompt)), native=False)
-        assert portable.tokens == plain.tokens, "the definition draws something else"
-        oracle = OracleDrafter(plain.tokens, len(prompt), target.config.vocab_size, rng)
-        for kind, drafter in {**drafters(target, draft), "oracle": oracle}.items():
-            own = constraint(compiler, name, len(prompt))
-            done = write(drafter=drafter, controller=RandomController(rng), constraint=own)
-            assert done.tokens == plain.tokens, kind
-        with monkeypatch.context() as patch:
-            script_the_draft(patch)
-            script_time(patch)
-            own = constraint(compiler, name, len(prompt))
-            beside = run(
-                target,
-                lane_of(draft, CONTEXT, [LookupDrafter()]),
-                prompt,
-                sampling,
-                controller=RandomPace(rng),
-                stop_ids=ends,
-                max_tokens=TOKENS,
-                constraint=own,
-            )
-            assert beside.tokens == plain.tokens, "parallel"
+        assert beside.tokens == plain.tokens, "parallel"
+
+
+@pytest.mark.release(keep=1, reason="a thousand schemas")
+@pytest.mark.parametrize("batch", range(100))
+def test_answers_to_random_schemas_are_valid(
+    batch: int, target: Decoder, compiler: GrammarCompiler, tokenizer: Tokenizer
+) -> None:
+    ends = tuple(tokenizer.eos_ids)
+    for number in range(10 * batch, 10 * batch + 10):
+        schema = random_schema(random.Random(number))
+        prompt = tokenizer.encode_text(QUESTIONS[number % len(QUESTIONS)])
+        matcher = compiler.matcher(Grammar(GrammarKind.JSON_SCHEMA, json.dumps(schema)))
+        done = decode(
+            target,
+            prompt,
+            SamplingParams(temperature=0.8, seed=number),
+            drafter=ForcedDrafter(),
+            stop_ids=ends,
+            max_tokens=700,
+            context=1024,
+            constraint=Constraint(matcher, len(prompt)),
+        )
+        assert done.tokens[-1] in ends, f"{number}: {schema}"
+        told = json.loads(tokenizer.decode(done.tokens[:-1]))
+        jsonschema.validate(told, schema, format_checker=jsonschema.FormatChecker())
 
 
 def test_forced_tokens_are_drafts(

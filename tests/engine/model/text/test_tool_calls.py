@@ -89,6 +89,9 @@ TEXTS = (
     '<tool_call>{"name": "get_weather", "arguments": [1]}</tool_call>',
     '<tool_call>{"name": "get_weather", "arguments": {"a": }}</tool_call>',
     '{"name": "get_weather", "argu',
+    # what a model was told, repeated
+    f'{{"name": "get_weather", "description": "x", "parameters": {WEATHER.parameters}}}',
+    f'{{"type": "function", "function": {{"name": "add", "parameters": {ADD.parameters}}}}}',
     '```json\n{"a": 1}\n```\nand ```python\nprint({})\n```',
     "<function=other>{}</function>",
     "[TOOL_CALLS] and then words",
