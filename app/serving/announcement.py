@@ -55,6 +55,8 @@ class WindowAnnouncement(QObject):
         with self._one_at_a_time:
             if self._announcement is None:
                 self._announcement = Announcement(self._data)
+            if not self._data.is_dir():  # one that was taken away is not made anew
+                return
             if model and not self._closed:
                 self._announcement.tell(url, model)
             else:

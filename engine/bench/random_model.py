@@ -14,14 +14,15 @@ from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import Fusion, ModelConfig
 from engine.model.heads.own import mtp_head
-from engine.model.tensors import borrowed_tensors
+from engine.model.tensors import HEAD, borrowed_tensors
 from engine.model.text.shortlist import OWN_ROWS, shortened
 from engine.model.weights.random_weights import RandomWeights
 from engine.plan.facts import ModelFacts
 from engine.plan.footprint import stored_footprint
 
 DRAFT_FORMAT = "q8_0"
-"""Format of drafts, which are small."""
+"""Format of drafts in files of their own, which are small."""
+MTP = "mtp"
 SMALL = "small"
 """A few million weights beside its matrix of all tokens."""
 NAMES = "small|dgf-1..9|eagle|eagle3|mtp|S"
@@ -64,10 +65,12 @@ class RandomModel:
 
     @property
     def lent(self) -> dict[str, Lent]:
-        """Tensors that it borrows, by its own names."""
+        """Tensors that it borrows, by its own names; a shortlist's rows are its own."""
         if self.lender is None:
             return {}
-        kinds, names = self.lender.kinds, borrowed_tensors(self.config)
+        kinds, names = self.lender.kinds, set(borrowed_tensors(self.config))
+        if self.config.rows is not None:
+            names.discard(HEAD)
         return {name: Lent(name, kinds[name]) for name in names if name in kinds}
 
     @property
@@ -96,7 +99,7 @@ class RandomPair:
         shape: str,
         wanted: str,
         draft: str = SMALL,
-        draft_wanted: str = DRAFT_FORMAT,
+        draft_wanted: str | None = None,
         kv: KvType = KvType.F16,
     ) -> RandomPair:
         """A published shape and a draft for it, see `random_draft`.
@@ -108,16 +111,18 @@ class RandomPair:
         return cls(target, random_draft(target, draft, draft_wanted))
 
 
-def random_draft(target: RandomModel, name: str, wanted: str = DRAFT_FORMAT) -> RandomModel:
+def random_draft(target: RandomModel, name: str, wanted: str | None = None) -> RandomModel:
     """A draft for this target; what a head borrows has the target's types, and so has its KV cache.
 
     Args:
         name: see `NAMES`.
-        wanted: how its own weights are held, one of `engine.bench.recipes.FORMATS`.
+        wanted: how its own weights are held, one of `engine.bench.recipes.FORMATS`. None: as is
+            usual, and as the target's where the draft lies in its file (MTP).
 
     Raises:
         UserFixable: there is none of that name.
     """
+    wanted = wanted or (target.wanted if name == MTP else DRAFT_FORMAT)
     if name == SMALL:
         return RandomModel(SMALL, draft_shape(target.config), wanted, seed=1, kv=target.kv)
     head = _head(name, target.config)
@@ -139,7 +144,7 @@ def _head(name: str, target: ModelConfig) -> ModelConfig | None:
         return head_shape(target, Fusion("dgf", hidden), int(found[1]))
     if name == "eagle":
         return head_shape(target, Fusion("linear", hidden, bias=True), 1)
-    if name == "mtp" and (own := mtp_head(target)) is not None:
+    if name == MTP and (own := mtp_head(target)) is not None:
         return shortened(own.config, OWN_ROWS)
     if name == "eagle3":
         last = target.num_layers - 1

@@ -8,6 +8,7 @@ from engine.errors import UserFixable
 from engine.language import listed, tr
 from engine.model.config import Fusion, ModelConfig
 from engine.model.families import parse_config
+from engine.model.families.qwen3_5 import TILED
 
 Described = dict[str, object]
 """The members of a config.json."""
@@ -105,6 +106,7 @@ def _qwen3_5(
         "head_dim": 256,
         "linear_num_key_heads": 16,
         "linear_num_value_heads": states,
+        TILED: True,  # as in the files that most people have
         "rope_theta": 1e7,
         "partial_rotary_factor": 0.25,
         "max_position_embeddings": 262144,

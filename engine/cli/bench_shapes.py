@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from engine.bench.lanes import overlap
-from engine.bench.random_model import DRAFT_FORMAT, NAMES, SMALL, RandomPair
+from engine.bench.random_model import NAMES, SMALL, RandomPair
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shape_answers import DEPTHS, ShapeOptions
 from engine.bench.shape_speed import MemoryUse, Placing, ShapeSpeed, measure_shape, plan_models
@@ -80,10 +80,9 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--draft-format",
-        default=DRAFT_FORMAT,
         choices=FORMATS,
         metavar="F",
-        help=tr("weight format of the draft"),
+        help=tr("weight format of the draft (default: q8_0, of an MTP head the target's)"),
     )
     parser.add_argument(
         "--trees",

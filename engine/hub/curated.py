@@ -36,6 +36,7 @@ class CuratedModel:
         safetensors: its repository as published.
         shape: members of its config.json that matter to memory and speed.
         gguf: repositories of quantised ones, the publisher's own first.
+        mtp: its files bring an MTP head; the first of `gguf` keeps it.
         gated: terms have to be accepted first.
         checked: what was seen in print when the list was made: "shape", or a repository.
     """
@@ -51,6 +52,7 @@ class CuratedModel:
     gguf: tuple[str, ...] = ()
     level: int = 0
     good_at: tuple[str, ...] = ()
+    mtp: bool = False
     gated: bool = False
     checked: tuple[str, ...] = ()
 

@@ -15,7 +15,7 @@ from engine.errors import OutOfMemory, UserFixable
 from engine.hub.advice import Badge, Fit
 from engine.hub.curated import Curated, CuratedModel, curated
 from engine.hub.messages import Repository, Variant
-from engine.hub.sketch import in_format, of_listed, of_stored, of_variant
+from engine.hub.sketch import head_of_listed, in_format, of_listed, of_stored, of_variant
 from engine.language import number, sentences, tr
 from engine.machine.facts import Machine
 from engine.machine.memory import host_reserve
@@ -23,8 +23,8 @@ from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
 from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
-from engine.model.text.shortlist import shortened
-from engine.plan.facts import ModelFacts, Wish, usual_draft
+from engine.model.text.shortlist import OWN_ROWS, shortened
+from engine.plan.facts import ModelFacts, Wish, that_serves, usual_draft
 from engine.plan.footprint import Footprint, footprint, weight_count
 from engine.plan.memory import COMFORTABLE_CONTEXT
 from engine.plan.plan import Plan
@@ -93,8 +93,10 @@ class Predictions:
         return after / before if before and after else None
 
     def drafts(self, target: CuratedModel) -> list[ModelFacts]:
-        """Return the models that are listed as a target's drafts."""
-        return [draft_facts(draft) for draft, _ in self._known.drafts_for(target)]
+        """Return the models that are listed as a target's drafts, and at last its MTP head."""
+        drafts = [draft_facts(draft) for draft, _ in self._known.drafts_for(target)]
+        head = head_facts(target)
+        return drafts if head is None else [*drafts, head]
 
     def judged(
         self, target: ModelFacts, drafts: Sequence[ModelFacts], *, guessed: bool = False
@@ -138,6 +140,8 @@ class Predictions:
         wish: Wish = _AUTO,
     ) -> Plan:
         candidates = [] if target.other_family else [usual_draft(draft) for draft in drafts]
+        if (config := target.footprint.config) is not None:
+            machine = that_serves(machine, config)
         return Planning(machine, self._speeds, target, candidates, wish).plan()
 
 
@@ -145,6 +149,16 @@ class Predictions:
 def draft_facts(model: CuratedModel) -> ModelFacts:
     """Return a listed draft as it would be loaded."""
     return ModelFacts(model.name, _on_a_diet(model.config, model.parameters), model.context)
+
+
+@cache
+def head_facts(model: CuratedModel) -> ModelFacts | None:
+    """Return the MTP head in a listed model's files as it would be loaded; None without one."""
+    head = head_of_listed(model)
+    if head is None:
+        return None
+    held = in_format(shortened(head, OWN_ROWS), WeightFormat.Q4)
+    return ModelFacts("MTP head", held, model.context)
 
 
 def _badge(plan: Plan, target: ModelFacts) -> tuple[Badge, str]:

@@ -77,8 +77,10 @@ def _choice(model: CuratedModel, predictions: Predictions, known: Curated) -> _C
     judged = predictions.listed(model, variant)
     plan = judged.plan
     rate = (plan.tokens_per_s if plan is not None else None) or 0.0
-    drafts = known.drafts_for(model)
-    chosen = None if plan is None or plan.draft is None else drafts[plan.draft][0]
+    drafts = [draft for draft, _ in known.drafts_for(model)]
+    which = None if plan is None else plan.draft
+    # Behind them is the head in the model's own files, which nobody has to fetch.
+    chosen = None if which is None or which >= len(drafts) else drafts[which]
     return _Choice(model, variant, judged.fit, rate, chosen)
 
 

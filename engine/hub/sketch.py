@@ -10,18 +10,21 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from engine.backend.cpu import choose_format
 from engine.backend.native.matrix import NATIVE_KINDS
+from engine.backend.native.workspace import state_bytes
 from engine.commands import WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.hub.curated import Curated, CuratedModel
 from engine.hub.messages import Packaging, Repository, Variant
 from engine.language import tr
-from engine.model.config import ModelConfig
+from engine.model.config import BlockConfig, ModelConfig
 from engine.model.families import parse_config
 from engine.model.gguf.config import is_runnable
 from engine.model.gguf.header import KIND_OF_NAME
+from engine.model.heads.own import mtp_head
 from engine.model.json_object import JsonObject
 from engine.model.other_family import OtherConfig, is_other, read_other
 from engine.model.tensors import UNQUANTISED, expected_tensors
@@ -59,10 +62,20 @@ def of_listed(model: CuratedModel, variant: str, weight_bytes: int | None = None
     return ModelFacts(model.name, held, model.context)
 
 
+@cache
 def usual_bytes(model: CuratedModel, variant: str) -> int:
     """Return about how many bytes a listed model's weights have in GGUF."""
     bits = {"Q4_K_M": 4.9, "Q8_0": 8.5, "MXFP4": 4.6}[variant]
-    return int(model.parameters * bits / 8)
+    head = head_of_listed(model)
+    own = 0 if head is None else _count(head) - 2 * head.vocab_size * head.hidden_size
+    return int((model.parameters + own) * bits / 8)
+
+
+@cache
+def head_of_listed(model: CuratedModel) -> ModelConfig | None:
+    """Return the MTP head in a listed model's files; None where they bring none."""
+    head = mtp_head(model.config) if model.mtp else None
+    return None if head is None else replace(head.config, tie_word_embeddings=False)
 
 
 def of_variant(repository: Repository, variant: Variant, known: Curated) -> Sketch:
@@ -147,11 +160,18 @@ def of_stored(config: ModelConfig, variant: str, weight_bytes: int) -> Footprint
 
 def _whole(config: ModelConfig, of: Callable[[ModelConfig], Footprint]) -> Footprint:
     """Return the footprint of all blocks from one of each sort."""
-    sorts = {(block.experts, bool(block.window)): block for block in config.blocks}
-    parts = {key: of(replace(config, blocks=(block,))) for key, block in sorts.items()}
-    one = next(iter(parts.values()))
-    blocks = [parts[block.experts, bool(block.window)].blocks[0] for block in config.blocks]
-    return replace(one, blocks=tuple(blocks), config=config)
+    sorts = [_sort(block) for block in config.blocks]
+    first = dict(zip(reversed(sorts), reversed(config.blocks), strict=True))
+    parts = {key: of(replace(config, blocks=(block,))) for key, block in first.items()}
+    one = parts[sorts[0]]
+    blocks = [parts[key].blocks[0] for key in sorts]
+    states = state_bytes(config)
+    return replace(one, blocks=tuple(blocks), states=states, config=config)
+
+
+def _sort(block: BlockConfig) -> tuple[object, ...]:
+    """Return what the size of a block depends on."""
+    return block.experts, bool(block.window), block.delta
 
 
 def _scaled(held: Footprint, factor: float) -> Footprint:
@@ -182,9 +202,13 @@ def _kind(variant: str, bits: float) -> str:
 
 def _count(config: ModelConfig) -> int:
     """Return the numbers in all tensors, a block standing for all that are like it."""
-    one = replace(config, blocks=config.blocks[:1])
     none = weight_count(replace(config, blocks=()))
-    return none + (weight_count(one) - none) * config.num_layers
+    sorts = [_sort(block) for block in config.blocks]
+    of_sort = {
+        key: weight_count(replace(config, blocks=(block,))) - none
+        for key, block in dict(zip(sorts, config.blocks, strict=True)).items()
+    }
+    return none + sum(of_sort[key] for key in sorts)
 
 
 def _parameters(repository: Repository, variant: Variant) -> int:

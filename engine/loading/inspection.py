@@ -7,19 +7,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.backend.webgpu.served import why_not_served
 from engine.commands import DraftChoice, Load, Mode
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.loading.drafts import drafts_of, refuse_head
 from engine.loading.inspected_model import InspectedModel
-from engine.machine.facts import Accelerator, Machine
-from engine.model.config import ModelConfig
+from engine.machine.facts import Machine
 from engine.model.local_model import LocalModel
 from engine.model.model_files import FilesState, own_files
 from engine.model.other_family import OtherConfig
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
+from engine.plan.facts import that_serves
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ class Inspection:
         if not plain and command.draft is not DraftChoice.NONE:
             drafts = drafts_of(command.draft, target, text.tokenizer, memory)
         drafts = tuple(replace(draft, kv=command.kv) for draft in drafts)
-        return cls(command, target, drafts, text, _that_serves(machine, target.config))
+        return cls(command, target, drafts, text, that_serves(machine, target.config))
 
     def changed_to(self, load: Load) -> Inspection:
         """Return what looking at the same files for another load would come to."""
@@ -107,18 +106,3 @@ class Inspection:
         target = replace(target, kv=load.kv)
         drafts = tuple(replace(draft, kv=load.kv) for draft in drafts)
         return replace(self, command=load, target=target, drafts=drafts)
-
-
-def _that_serves(machine: Machine, target: ModelConfig) -> Machine:
-    """Return the machine, its devices unusable where they cannot run a model."""
-    shaders, torch = why_not_served(target), ""
-    if target.recurrent:
-        torch = tr("Duotail runs models with recurrent states on the CPU or through WebGPU")
-
-    def reason(found: Accelerator) -> str:
-        if found.unusable or found.takes_core:
-            return found.unusable
-        return shaders if found.webgpu else torch
-
-    every = tuple(replace(found, unusable=reason(found)) for found in machine.accelerators)
-    return replace(machine, accelerators=every)

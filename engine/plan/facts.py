@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from engine.backend.webgpu.served import why_not_served
 from engine.commands import KvType, Mode
-from engine.machine.facts import Accelerator
-from engine.model.config import Fusion, FusionKind
+from engine.language import tr
+from engine.machine.facts import Accelerator, Machine
+from engine.model.config import Fusion, FusionKind, ModelConfig
 from engine.plan.footprint import Footprint
 
 USUAL_TOKENS = 512
@@ -75,6 +76,23 @@ class DraftFacts:
         if config is None or not found.webgpu:
             return True
         return not (config.recurrent or why_not_served(config))
+
+
+def that_serves(machine: Machine, target: ModelConfig) -> Machine:
+    """Return the machine, its devices unusable where they cannot run a model."""
+    if not machine.accelerators:
+        return machine
+    shaders, torch = why_not_served(target), ""
+    if target.recurrent:
+        torch = tr("Duotail runs models with recurrent states on the CPU or through WebGPU")
+
+    def reason(found: Accelerator) -> str:
+        if found.unusable or found.takes_core:
+            return found.unusable
+        return shaders if found.webgpu else torch
+
+    every = tuple(replace(found, unusable=reason(found)) for found in machine.accelerators)
+    return replace(machine, accelerators=every)
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,7 +276,9 @@ def lent_to_head(target: Footprint, head: Footprint, cuts: int, *, on_host: bool
     if fusion is None or target.format is WeightFormat.F32:  # a path of its own, without loans
         return saved
     embedding = 0 if fusion.own_embedding else head.embedding.nbytes
-    output = 0 if fusion.own_head or head.tied else max(count for _, count in head.head.dense)
+    shortlisted = head.config is not None and head.config.rows is not None  # rows of its own
+    none = fusion.own_head or head.tied or shortlisted
+    output = 0 if none else max(count for _, count in head.head.dense)
     elsewhere = len(target.blocks) + 1
     with_head = (np.arange(cuts) == elsewhere) ^ on_host
     with_embedding = with_head if target.tied else np.full(cuts, on_host)

@@ -52,8 +52,7 @@ class Announcement:
         same = model == self._told.model
         since = self._told.since if same else time()
         self._told = replace(self._told, url=url, model=model, since=since)
-        if self._files.folder.parent.is_dir():  # one that was taken away is not made anew
-            self._files.keep(self._told)
+        self._files.keep(self._told)
 
     def withdraw(self) -> None:
         """Be found no more."""

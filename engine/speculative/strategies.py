@@ -129,6 +129,8 @@ class OffSwitch:
         """Return the way that is tried next: in turn, where there are two; None: there is none."""
         if self.best is _PLAIN:
             return self._drafting
+        if len(self._means) == 1:
+            return None if self._forced else _PLAIN
         others = [way for way in (*self._means, _PLAIN) if way is not self._drafting]
         others = others[:-1] if self._forced else others
         last = self._challenged if len(others) > 1 else None
@@ -137,7 +139,8 @@ class OffSwitch:
     def weigh(self, plain: float) -> None:
         """Compare the ways by all that is known; `plain`: seconds of a round without drafts."""
         self._plain = plain
-        self._drafting = max(self._means, key=self.rate_of)  # the first, while none is known
+        if len(self._means) > 1:
+            self._drafting = max(self._means, key=self.rate_of)  # the first, while none is known
         rate = self.rate_of(self._drafting)
         if not plain or not rate:
             return

@@ -21,6 +21,7 @@ from tiny_models import reference, write_model
 from transformers import AttentionInterface
 from transformers.models.qwen3_5 import modeling_qwen3_5
 from transformers.models.qwen3_5_moe import modeling_qwen3_5_moe
+from transformers.models.qwen3_next import modeling_qwen3_next
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
@@ -58,6 +59,11 @@ def write_hybrid(folder: Path, **shape: Any) -> Path:
     """A small random Qwen3.5, text only, saved by transformers itself; with `EXPERTS` a mixture."""
     family = "qwen3_5_moe_text" if "num_experts" in shape else "qwen3_5_text"
     return write_model(folder, family, **{**UNLIKE, **shape})
+
+
+def write_qwen3_next(folder: Path, **shape: Any) -> Path:
+    """A small random Qwen3-Next, saved by transformers itself."""
+    return write_model(folder, "qwen3_next", **{**UNLIKE, **EXPERTS, **shape})
 
 
 def with_stacked_experts(folder: Path, to: Path) -> Path:
@@ -145,6 +151,9 @@ class MtpReference(torch.nn.Module):
         mixture = "num_experts" in self.config.to_dict()
         module: Any = modeling_qwen3_5_moe if mixture else modeling_qwen3_5
         kind = "Qwen3_5Moe" if mixture else "Qwen3_5"
+        rotation = f"{kind}TextRotaryEmbedding"
+        if self.config.model_type == "qwen3_next":
+            module, kind, rotation = modeling_qwen3_next, "Qwen3Next", "Qwen3NextRotaryEmbedding"
         norm, hidden = getattr(module, f"{kind}RMSNorm"), self.config.hidden_size
         eps = self.config.rms_norm_eps
         self.fc = torch.nn.Linear(2 * hidden, hidden, bias=False)
@@ -152,7 +161,8 @@ class MtpReference(torch.nn.Module):
         index = self.config.layer_types.index("full_attention")
         block = getattr(module, f"{kind}DecoderLayer")(self.config, index)
         self.layers, self.norm = torch.nn.ModuleList([block]), norm(hidden, eps)
-        self._turn = [getattr(module, f"{kind}TextRotaryEmbedding")(self.config)]
+        self._turn = [getattr(module, rotation)(self.config)]
+        self._family = kind
         if not random:
             stored = load_file(folder / "model.safetensors")
             own = {n.removeprefix("mtp."): t for n, t in stored.items() if n.startswith("mtp.")}
@@ -168,7 +178,10 @@ class MtpReference(torch.nn.Module):
                 embedded = self._embedding[tokens[: len(known)]]
                 both = self.pre_fc_norm_embedding(embedded), self.pre_fc_norm_hidden(known)
                 x = self.fc(torch.cat(both, -1))[None]
-                turn = self._turn[0](x, torch.arange(len(known)).expand(3, 1, -1))
+                places = torch.arange(len(known))[None]
+                turn = self._turn[0](
+                    x, places if "Next" in self._family else places[None].expand(3, 1, -1)
+                )
                 found = self.layers[0](x, position_embeddings=turn)
                 out = self.norm(found[0] if isinstance(found, tuple) else found)[0]
                 known = torch.cat([known, out[-1:]])
@@ -211,6 +224,7 @@ _GGUF_LEAVES = {
     "linear_attn.in_proj_z.weight": "attn_gate.weight",
     "linear_attn.in_proj_b.weight": "ssm_beta.weight",
     "linear_attn.in_proj_a.weight": "ssm_alpha.weight",
+    "linear_attn.in_proj_ba.weight": "ssm_ba.weight",
     "linear_attn.conv1d.weight": "ssm_conv1d.weight",
     "linear_attn.norm.weight": "ssm_norm.weight",
     "linear_attn.out_proj.weight": "ssm_out.weight",
@@ -252,6 +266,8 @@ def write_hybrid_gguf(
     """
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     architecture = "qwen35moe" if "num_experts" in config else "qwen35"
+    if config["model_type"] == "qwen3_next":
+        architecture, leave_out = "qwen3next", [*leave_out, "tiled"]
     writer = gguf.GGUFWriter(file, architecture)
     if any(name.startswith("mtp.") for name in stored_names(folder)):
         more = {"nextn_predict_layers": 1, "block_count": config["num_hidden_layers"] + 1} | dict(
@@ -269,7 +285,7 @@ def write_hybrid_gguf(
         add_vocabulary(writer, folder)
     for name in head:
         writer.add_tensor(name, np.ones(config["hidden_size"], dtype=np.float32))
-    tensors = _stacked(load_file(folder / "model.safetensors"))
+    tensors = _unfused(_stacked(load_file(folder / "model.safetensors")), config)
     for name, tensor in tensors.items():
         if "trunk" in leave_out and name.startswith("model.layers."):
             continue
@@ -318,6 +334,24 @@ def _gguf_keys(config: Mapping[str, Any]) -> dict[str, Any]:
         "ssm.inner_size": heads * config["linear_value_head_dim"],
         "attention.recurrent_layers": [k == "linear_attention" for k in config["layer_types"]],
     }
+
+
+def _unfused(
+    tensors: Mapping[str, torch.Tensor], config: Mapping[str, Any]
+) -> dict[str, torch.Tensor]:
+    """Qwen3-Next's projections as two: all queries, keys and values, and all gates."""
+    found = {}
+    heads, keys = config["linear_num_key_heads"], config["linear_key_head_dim"]
+    values = config["linear_num_value_heads"] // heads * config["linear_value_head_dim"]
+    for name, tensor in tensors.items():
+        if not name.endswith("in_proj_qkvz.weight"):
+            found[name] = tensor
+            continue
+        parts = tensor.reshape(heads, -1, tensor.shape[1]).split([keys, keys, values, values], 1)
+        query, key, value, gate = (part.reshape(-1, tensor.shape[1]) for part in parts)
+        found[name.replace("qkvz", "qkv")] = torch.cat([query, key, value])
+        found[name.replace("qkvz", "z")] = gate
+    return found
 
 
 def _gguf_name(name: str, config: Mapping[str, Any]) -> str:

@@ -101,8 +101,7 @@ class StateRows:
         if not 0 <= taken <= STATE_ROWS or len(old) < window + taken + staged:
             raise ValueError("the states are not those of the committed tokens")
         kept = old[taken:]
-        free = [place for place in range(window + STATE_ROWS) if place not in kept]
-        places = free[:count]
+        places = sorted(set(range(window + STATE_ROWS)).difference(kept))[:count]
         blank = self.past == 0
         steps = [*range(taken), *_steps(taken, parents, staged)]
         end = WALK_STEPS + len(steps)

@@ -34,6 +34,7 @@ class Peer:
         self._context: Any = None
         self._batch: Any = llama.llama_batch_init(FILL, 0, 1)
         self._vocab = 0
+        self._kept: tuple[int, Any] = (0, None)
         # The callback must live as long as llama.cpp may log.
         self._logger = llama.llama_log_callback(self._log)
         llama.llama_log_set(self._logger, ctypes.c_void_p(0))
@@ -46,7 +47,7 @@ class Peer:
         self,
         path: str,
         architecture: str,
-        metadata: Mapping[str, str | int | float],
+        metadata: Mapping[str, str | int | float | list[int] | list[bool]],
         tensors: Sequence[tuple[str, Sequence[int], str, int]],
     ) -> Result:
         """A GGUF file of tensors whose bytes come next on stdin."""
@@ -55,6 +56,7 @@ class Peer:
             str: writer.add_string,
             int: writer.add_uint32,
             float: writer.add_float32,
+            list: writer.add_array,
         }
         for key, value in metadata.items():
             add[type(value)](key, value)
@@ -124,6 +126,7 @@ class Peer:
         The counts take turns; what a forward adds is rolled back.
         """
         seconds: list[list[float]] = [[] for _ in counts]
+        self._keep(start)
         for _ in range(runs):
             for count, times in zip(counts, seconds, strict=True):
                 times.append(self._timed(tokens[:count], start, rows=count))
@@ -173,10 +176,24 @@ class Peer:
         values = llama.llama_get_logits(self._context)  # waits until they are there
         return np.ctypeslib.as_array(values, (rows, self._vocab))
 
+    def _keep(self, length: int) -> None:
+        """Copy a sequence of this length whose last tokens cannot be forgotten one by one."""
+        held = llama.llama_memory_seq_pos_max(llama.llama_get_memory(self._context), 0) + 1
+        if llama.llama_model_is_hybrid(self._model) and held == length:
+            copy = (ctypes.c_uint8 * llama.llama_state_seq_get_size(self._context, 0))()
+            llama.llama_state_seq_get_data(self._context, copy, len(copy), 0)
+            self._kept = (length, copy)
+
     def _roll_back(self, length: int) -> None:
         memory = llama.llama_get_memory(self._context)
-        if not llama.llama_memory_seq_rm(memory, 0, length, -1):
+        if llama.llama_memory_seq_rm(memory, 0, length, -1):
+            return
+        kept, copy = self._kept
+        if kept != length or copy is None:
             raise RuntimeError("llama.cpp cannot forget the last tokens")
+        llama.llama_memory_seq_rm(memory, 0, 0, -1)
+        if not llama.llama_state_seq_set_data(self._context, copy, len(copy), 0):
+            raise RuntimeError("llama.cpp cannot go back to a kept state")
 
 
 def _sampler(temperature: float, seed: int) -> llama.llama_sampler_p:

@@ -15,11 +15,16 @@ from engine.backend.native.matrix import BLOCK, TYPES, ggml_rows, pack
 from engine.backend.native.pool import shared_pool
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.model.config import ModelConfig, RopeConfig
+from engine.model.config import Delta, ModelConfig, RopeConfig
 from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.rope import longrope_attention_factor, rope_frequencies
 from engine.model.tensors import expected_tensors
-from engine.model.weights.parts import GGUF_LEAVES, GGUF_OUTSIDE, WITH_OUTPUT_NORMS
+from engine.model.weights.parts import (
+    GGUF_LEAVES,
+    GGUF_OUTSIDE,
+    GGUF_RATES,
+    WITH_OUTPUT_NORMS,
+)
 from engine.model.weights.readable import Floats, Readable, Stretch, Weights
 
 ARCHITECTURES = {
@@ -29,6 +34,8 @@ ARCHITECTURES = {
     "qwen2": "qwen2",
     "qwen3": "qwen3",
     "qwen3_moe": "qwen3moe",
+    "qwen3_5_text": "qwen35",
+    "qwen3_5_moe_text": "qwen35moe",
     "gemma2": "gemma2",
     "gemma3_text": "gemma3",
     "phi3": "phi3",
@@ -42,7 +49,10 @@ _PERIODS = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2}
 _PLAIN_PERIOD = 4
 """SmolLM3 rotates in all but every fourth block."""
 
-Metadata = dict[str, str | int | float]
+_SECTIONS = [11, 11, 10, 0]
+"""Of Qwen3.5's rotation, shares of the positions in pictures: for text it matters not which."""
+
+Metadata = dict[str, str | int | float | list[int] | list[bool]]
 Bytes = NDArray[np.uint8]
 
 _OF_BLOCK = GGUF_LEAVES | {
@@ -59,7 +69,10 @@ _NAMES = {
     "gemma2": _OF_BLOCK | WITH_OUTPUT_NORMS,
     "gemma3": _OF_BLOCK | WITH_OUTPUT_NORMS,
     "phi3": _OF_BLOCK | _PHI3,
-    "gpt-oss": _OF_BLOCK | {"post_attention_layernorm": "post_attention_norm"},
+    **dict.fromkeys(
+        ("gpt-oss", "qwen35", "qwen35moe"),
+        _OF_BLOCK | {"post_attention_layernorm": "post_attention_norm"},
+    ),
 }
 """Canonical names to those in GGUF. What has the same name there lies one below the other."""
 
@@ -127,11 +140,18 @@ def architecture_of(config: ModelConfig) -> str:
     if period is not None and windows != [block.window > 0 for block in config.blocks]:
         raise refused(tr("its sliding windows are in other blocks than in llama.cpp"))
     plain = [architecture == "smollm3" and n % _PLAIN_PERIOD == _PLAIN_PERIOD - 1 for n in blocks]
-    if plain != [block.rope is None for block in config.blocks]:
+    if plain != [block.rope is None and block.delta is None for block in config.blocks]:
         raise refused(tr("other blocks than in llama.cpp have no positions"))
+    if any(block.delta and _grouped(block.delta) for block in config.blocks):
+        raise refused(tr("the heads of its states are in another order"))
     if not isclose(config.attention_scale, config.head_dim**-0.5, rel_tol=1e-6):
         raise refused(tr("its attention scale differs from llama.cpp's"))
     return architecture
+
+
+def _grouped(delta: Delta) -> bool:
+    """Tell whether value heads of one key head lie side by side, as in safetensors."""
+    return not delta.tiled and delta.key_heads < delta.value_heads
 
 
 def metadata_of(config: ModelConfig) -> Metadata:
@@ -179,6 +199,18 @@ def _extras(config: ModelConfig, architecture: str) -> Metadata:
         own["expert_count"] = experts.count
         own["expert_used_count"] = experts.used
         own["expert_feed_forward_length"] = experts.intermediate_size
+        if experts.shared:
+            own["expert_shared_feed_forward_length"] = experts.intermediate_size
+    if delta := next((block.delta for block in config.blocks if block.delta), None):
+        own |= {
+            "rope.dimension_sections": _SECTIONS,
+            "attention.recurrent_layers": [block.delta is not None for block in config.blocks],
+            "ssm.conv_kernel": delta.width,
+            "ssm.state_size": delta.key_dim,
+            "ssm.group_count": delta.key_heads,
+            "ssm.time_step_rank": delta.value_heads,
+            "ssm.inner_size": delta.mixed,
+        }
     return own
 
 
@@ -265,6 +297,8 @@ def _gguf_name(name: str, names: dict[str, str]) -> str:
     words = name.removeprefix("model.layers.").split(".")
     ending = words.pop() if words[-1] in ("weight", "bias") else "weight"
     part = ".".join(word for word in words[1:] if not word.isdigit())
+    if (rate := part.removeprefix("linear_attn.")) in GGUF_RATES:
+        return f"blk.{words[0]}.{GGUF_RATES[rate]}"
     return f"blk.{words[0]}.{names[part]}.{ending}"
 
 
@@ -280,6 +314,8 @@ def _tensor(config: ModelConfig, weights: Readable, name: str, parts: Sequence[s
     shape = (sum(shape[0] for shape in shapes), *shapes[0][1:])
     if ".experts." in parts[0]:
         shape = (len(parts), *shapes[0])
+    if parts[0].endswith("shared_expert_gate.weight"):
+        shape = shapes[0][1:]
     heads = _turned_heads(config, parts[0])
 
     def read() -> Iterator[Bytes]:

@@ -119,6 +119,7 @@ class Reason(StrEnum):
     PICTURES = later("{files}: the part that sees or hears, not the model itself.")
     STATISTICS = later("{files}: statistics for making other versions.")
     ADAPTER = later("{files}: an adapter (LoRA) that changes another model.")
+    HEAD = later("{files}: an MTP head alone; take a file of the model that has it inside.")
     NO_MODEL = later("{files}: not a complete model.")
     INCOMPLETE = later("{files}: parts are missing.")
     CANNOT_BE_STORED = later("{files}: a file name that not every system allows.")

@@ -273,6 +273,7 @@ _NOT_MODELS = (
      Reason.PICTURES),
     (re.compile(r"imatrix|importance"), Reason.STATISTICS),
     (re.compile(r"^(?!.*merged).*(?:^|[-_.])(?:lora|adapter)(?:[-_.]|$)"), Reason.ADAPTER),
+    (re.compile(r"^mtp[-_.]"), Reason.HEAD),
     (re.compile(r"^ggml-vocab|(?:^|[-_.])vocab[-_]only|control[-_]vector"), Reason.NO_MODEL),
 )  # fmt: skip
 

@@ -33,6 +33,7 @@ from engine.model.families.qwen import (
 from engine.model.families.qwen3_5 import (
     QWEN3_5,
     QWEN3_5_MOE,
+    QWEN3_NEXT,
     read_qwen3_5,
     read_qwen3_5_moe,
 )
@@ -66,6 +67,7 @@ READERS: dict[str, Family] = {
     "qwen3_moe": Family("Qwen3MoeForCausalLM", QWEN3_MOE, read_qwen3_moe),
     "qwen3_5_text": Family("Qwen3_5ForCausalLM", QWEN3_5, read_qwen3_5),
     "qwen3_5_moe_text": Family("Qwen3_5MoeForCausalLM", QWEN3_5_MOE, read_qwen3_5_moe),
+    "qwen3_next": Family("Qwen3NextForCausalLM", QWEN3_NEXT, read_qwen3_5_moe),
     "phi3": Family("Phi3ForCausalLM", PHI3, read_phi3),
     "gemma2": Family("Gemma2ForCausalLM", GEMMA2, read_gemma2),
     "gemma3_text": Family("Gemma3ForCausalLM", GEMMA3, read_gemma3),

@@ -1,4 +1,4 @@
-"""Qwen3.5 to 3.8: most blocks keep a state (gated delta layers), every fourth attends, gated."""
+"""Qwen3-Next, Qwen3.5 to 3.8: most blocks keep a state (gated delta layers), the others attend."""
 
 from __future__ import annotations
 
@@ -36,6 +36,13 @@ QWEN3_5_MOE: dict[str, object] = {
     "num_experts_per_tok": 8,
     "num_experts": 256,
 }
+QWEN3_NEXT: dict[str, object] = {
+    **QWEN3_5_MOE,
+    "vocab_size": 151936,
+    "num_hidden_layers": 48,
+    "num_experts_per_tok": 10,
+    "num_experts": 512,
+}
 TILED = "linear_value_heads_tiled"
 """A member of our own: value heads lie as llama.cpp's files have them; see `Delta.tiled`."""
 _LARGEST_HEAD, _WIDEST = 512, 8
@@ -59,7 +66,10 @@ def read_qwen3_5(source: JsonObject) -> ModelConfig:
 
 
 def read_qwen3_5_moe(source: JsonObject) -> ModelConfig:
-    """The text part of Qwen3.5 and 3.6 with experts, one of which serves every token."""
+    """Qwen3-Next, Qwen3.5 and 3.6 with experts in all blocks, one of which serves every token."""
+    dense = source.items("mlp_only_layers")
+    if dense or source.integer("decoder_sparse_step", 1, 1 << 16, default=1) != 1:
+        raise unsupported(tr("it has blocks without experts"))
     inner = source.integer("moe_intermediate_size", 1, 1 << 19)
     if source.integer("shared_expert_intermediate_size", 1, 1 << 19) != inner:
         raise unsupported(tr("its shared expert is of another size than the others"))
@@ -68,7 +78,7 @@ def read_qwen3_5_moe(source: JsonObject) -> ModelConfig:
         count,
         used=source.integer("num_experts_per_tok", 1, count),
         intermediate_size=inner,
-        normalise=True,
+        normalise=source.flag("norm_topk_prob", default=True),
         shared=True,
     )
     config = replace(read_qwen3_5(source), intermediate_size=inner)

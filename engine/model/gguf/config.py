@@ -355,6 +355,11 @@ def _qwen35_moe(model: _Model) -> Members:
     }
 
 
+def _qwen3_next(model: _Model) -> Members:
+    """Experts and states as of Qwen3.5, but the value heads of a key head lie side by side."""
+    return _qwen35_moe(model) | {TILED: False}
+
+
 def _smollm3(model: _Model) -> Members:
     """Every fourth block knows no positions."""
     return {**_biases(model), "no_rope_layer_interval": 4, "use_sliding_window": False}
@@ -436,6 +441,7 @@ _FAMILIES: dict[str, tuple[str, Callable[[_Model], Members]]] = {
     "qwen3": ("qwen3", _qwen3),
     "qwen3moe": ("qwen3_moe", _qwen3_moe),
     "qwen35": ("qwen3_5_text", _qwen35),
+    "qwen3next": ("qwen3_next", _qwen3_next),
     "qwen35moe": ("qwen3_5_moe_text", _qwen35_moe),
     "smollm3": ("smollm3", _smollm3),
     "phi3": ("phi3", _phi3),

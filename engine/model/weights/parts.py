@@ -33,6 +33,8 @@ class StoredPart:
         pairs: heads whose rows lie as neighbouring pairs (0, half, 1, half + 1, ...) because
             llama.cpp rotates neighbours where Hugging Face rotates halves; 0: in order.
         plus_one: the factors of a norm are stored less one.
+        groups: rows in groups of so many, of which ranges (first row, rows) are taken: one range
+            out of all groups, then the next.
         log_rate: of the rates of a decay the logarithm of their magnitude is stored.
         transposed: stored with rows and columns exchanged, expert by expert.
         scales: name of the tensor that holds the scales of MXFP4 blocks, with its shape.
@@ -44,6 +46,7 @@ class StoredPart:
     first: int = 0
     step: int = 1
     pairs: int = 0
+    groups: tuple[int, tuple[tuple[int, int], ...]] | None = None
     plus_one: bool = False
     log_rate: bool = False
     transposed: bool = False
@@ -97,7 +100,9 @@ def _qwen3_5(config: ModelConfig, name: str, shape: Shape) -> Iterator[StoredPar
     """Yield parts in Qwen3.5's layout; the norm inside a delta layer alone is stored as it is."""
     plain = StoredPart(name.replace(".mlp.router.", ".mlp.gate."), shape, shape)
     match = _PLACE.fullmatch(name)
-    if name.endswith("linear_attn.rate"):
+    if fused := _qwen3_next(config, name):
+        yield fused
+    elif name.endswith("linear_attn.rate"):
         yield replace(plain, stored=name.replace(".rate", ".A_log"), log_rate=True)
     elif name.endswith("conv1d.weight"):
         yield replace(plain, whole=(shape[0], 1, shape[1]))
@@ -107,6 +112,36 @@ def _qwen3_5(config: ModelConfig, name: str, shape: Shape) -> Iterator[StoredPar
     else:
         inside = name.endswith("linear_attn.norm.weight")
         yield replace(plain, plus_one=name.endswith("norm.weight") and not inside)
+
+
+def _qwen3_next(config: ModelConfig, name: str) -> StoredPart | None:
+    """Return a projection in Qwen3-Next's layout, which fuses them key head by key head.
+
+    A key head has its query, its key, the values and gates z of its value heads; in a second
+    matrix their b and a.
+    """
+    block, _, which = name.rpartition("in_proj_")
+    delta = next((own.delta for own in config.blocks if own.delta), None)
+    if config.family != QWEN3_NEXT or delta is None or not block:
+        return None
+    keys, each = delta.key_dim, delta.value_heads // delta.key_heads
+    values, fused = each * delta.value_dim, f"{block}in_proj_qkvz.weight"
+    rows = 2 * keys + 2 * values
+    taken = {
+        "qkv.weight": ((0, keys), (keys, keys), (2 * keys, values)),
+        "z.weight": ((2 * keys + values, values),),
+        "b.weight": ((0, each),),
+        "a.weight": ((each, each),),
+    }[which]
+    if which in ("b.weight", "a.weight"):
+        rows, fused = 2 * each, f"{block}in_proj_ba.weight"
+    heads = delta.key_heads
+    return StoredPart(
+        fused,
+        (heads * rows, config.hidden_size),
+        (heads * sum(count for _, count in taken), config.hidden_size),
+        groups=(rows, taken),
+    )
 
 
 def _phi3(config: ModelConfig, plain: StoredPart, block: str, rest: str) -> StoredPart:
@@ -213,9 +248,10 @@ GGUF_OUTSIDE = {
     HEAD: "output.weight",
 }
 """Tensors outside the blocks."""
-_GGUF_RATES = {"rate": "ssm_a", "dt_bias": "ssm_dt.bias"}
+GGUF_RATES = {"rate": "ssm_a", "dt_bias": "ssm_dt.bias"}
 """Vectors of a delta layer, whose names end in other words than "weight" and "bias"."""
-QWEN3_5 = ("qwen3_5_text", "qwen3_5_moe_text")
+QWEN3_NEXT = "qwen3_next"
+QWEN3_5 = ("qwen3_5_text", "qwen3_5_moe_text", QWEN3_NEXT)
 _PAIRED = ("llama", "mistral", "ministral", "smollm3")
 """Families whose queries and keys llama.cpp rotates by neighbouring pairs."""
 
@@ -240,6 +276,10 @@ def gguf_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[Stored
         return
     which = rest.rpartition(".")[2].removesuffix("_proj")
     plain = StoredPart(block + _gguf_name(config, rest, leaf), shape, shape)
+    if rest in ("linear_attn.in_proj_b", "linear_attn.in_proj_a") and (
+        by_head := _qwen3_next(config, name)
+    ):
+        yield replace(by_head, stored=f"{block}ssm_ba.weight")
     if rest == "mlp.shared_expert_gate":
         plain = replace(plain, whole=shape[1:])  # the one row is stored as a vector
     if config.family == "phi3" and which in ("gate", "up"):
@@ -262,8 +302,8 @@ def _gguf_name(config: ModelConfig, rest: str, leaf: str) -> str:
         return "attn_sinks.weight"
     if config.output_norms and rest in WITH_OUTPUT_NORMS:
         return f"{WITH_OUTPUT_NORMS[rest]}.{leaf}"
-    if leaf in _GGUF_RATES:
-        return _GGUF_RATES[leaf]
+    if leaf in GGUF_RATES:
+        return GGUF_RATES[leaf]
     if config.family in ("gpt_oss", *QWEN3_5) and rest == "post_attention_layernorm":
         return "post_attention_norm.weight"
     return f"{GGUF_LEAVES[rest]}.{leaf}"

@@ -239,6 +239,9 @@ def _stretches(found: FoundPart) -> Iterator[NDArray[Any]]:
     if part.transposed:
         yield from _turned(found)
         return
+    if part.groups:
+        yield from _gathered(found, *part.groups)
+        return
     if part.step == 1 and not part.pairs and found.scales is None:
         yield from _stored_rows(part.stored, tensor, part.first, rows, found.native)
         return
@@ -256,6 +259,24 @@ def _stretches(found: FoundPart) -> Iterator[NDArray[Any]]:
         ]
         piece = pieces[0] if found.scales is None else _mxfp4_blocks(*pieces)
         yield np.ascontiguousarray(_unpaired(piece, head) if part.pairs else piece)
+
+
+def _gathered(
+    found: FoundPart, size: int, ranges: tuple[tuple[int, int], ...]
+) -> Iterator[NDArray[Any]]:
+    """Ranges of rows out of groups of rows, see `StoredPart.groups`."""
+    part, tensor = found.part, found.tensor
+    starts = np.arange(0, part.whole[0], size)[:, None]
+    rows = np.concatenate([(starts + first + np.arange(count)).ravel() for first, count in ranges])
+    most = max(STRETCH_BYTES // max(tensor.row_bytes, 1) // _GROUP, 1) * _GROUP
+    for begin in range(0, len(rows), most):
+        chosen = rows[begin : begin + most]
+        runs = np.split(chosen, np.flatnonzero(np.diff(chosen) != 1) + 1)
+        pieces = (
+            _copied(_stored_rows(part.stored, tensor, int(run[0]), len(run), found.native))
+            for run in runs
+        )
+        yield np.concatenate(list(pieces))
 
 
 def _turned(found: FoundPart) -> Iterator[NDArray[Any]]:

@@ -18,7 +18,6 @@ from app.history import AnswerState, HistoryStore, StoredMessage
 from app.session import message_drafts
 from app.session.message_drafts import Draft
 from engine.commands import Mode
-from engine.server.running import Announcement
 
 MEASURED = Measured("model", 1.5, Mode.PLAIN, None, 0, 0, 12.5, 96, None, True, False)
 OpenDesk = Callable[[Script | None], Desk]
@@ -190,7 +189,9 @@ def test_nothing_that_can_be_made_anew_brings_a_folder_back_that_was_taken_away(
     drafts._save()
     drafts._writer.submit(lambda: None).result()
     desk.assembly.measured._keep(99, (MEASURED,))
-    Announcement(data).tell("", "Babbler")
+    announced = desk.assembly._announced
+    assert announced is not None
+    announced._tell("Babbler", "")
     assert not data.exists()
     desk.session.writer.saving.settle()
     button(desk, "Create the folder again").click()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from engine.model.config import ModelConfig
 from engine.model.families import parse_config
+from engine.model.families.qwen3_5 import TILED
 
 _YARN = {
     "rope_type": "yarn",
@@ -91,6 +92,29 @@ DESCRIBED: Mapping[str, Mapping[str, object]] = {
     },
 }
 
+_STATES = {
+    "num_hidden_layers": 5,
+    "head_dim": 64,
+    "layer_types": [*["linear_attention"] * 2, *["full_attention", "linear_attention"] * 2][:5],
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 6,
+    "linear_key_head_dim": 32,
+    "linear_value_head_dim": 32,
+    "partial_rotary_factor": 0.5,
+    "rms_norm_eps": 1e-6,
+    TILED: True,
+}
+RECURRENT: Mapping[str, Mapping[str, object]] = {
+    "qwen3.5": {"model_type": "qwen3_5_text", **_STATES},
+    "qwen3.5 experts": {
+        "model_type": "qwen3_5_moe_text",
+        **_STATES,
+        **_EXPERTS,
+        "shared_expert_intermediate_size": 96,
+    },
+}
+"""Families with states, which only the native backend computes."""
+
 
 def family_config(name: str, **changes: object) -> ModelConfig:
     """The small model called so, but for the changes."""
@@ -108,4 +132,4 @@ def family_config(name: str, **changes: object) -> ModelConfig:
         "eos_token_id": 2,
         "tie_word_embeddings": False,
     }
-    return parse_config({**usual, **DESCRIBED[name], **changes})
+    return parse_config({**usual, **(DESCRIBED | RECURRENT)[name], **changes})

@@ -121,6 +121,13 @@ def test_a_draft_of_no_known_name_is_refused() -> None:
         random_draft(target, "nonsense")
 
 
+def test_an_mtp_head_has_the_types_of_the_file_that_it_lies_in() -> None:
+    target = RandomModel.published("qwen3.5-0.8b", "q4_0")
+    head, small = random_draft(target, "mtp"), random_draft(target, "small")
+    assert {kind for name, kind in head.kinds.items() if "_proj" in name} == {"Q4_0"}
+    assert {kind for name, kind in small.kinds.items() if "_proj" in name} == {"Q8_0"}
+
+
 def test_a_table_for_people(duotail: Duotail) -> None:
     table = duotail(*QUICK, "--depth", "1").out
     assert "depth 1, the best" in table

@@ -61,6 +61,11 @@ def test_a_model_is_deleted_by_its_name(
     assert duotail("models", "rm", "my-model", "--yes").code == 2
 
 
+def test_a_first_start_is_found_too(tmp_path: Path) -> None:
+    with announced(tmp_path / "new", "http://127.0.0.1:1/v1", "Babbler"):
+        assert [each.model for each in running(tmp_path / "new")] == ["Babbler"]
+
+
 def test_servers_are_found_while_they_run(tmp_path: Path) -> None:
     with announced(tmp_path, "http://127.0.0.1:1/v1", "Babbler"):
         (server,) = running(tmp_path)

@@ -7,12 +7,21 @@ from dataclasses import replace
 
 import pytest
 
+from engine.commands import WeightFormat
 from engine.hub.curated import CuratedModel, CuratedPair, curated
+from engine.hub.predictions import Predictions
+from engine.hub.recommendations import recommendations
+from engine.hub.sketch import in_format, usual_bytes
+from engine.machine.facts import Host, Machine
+from engine.machine.speeds import Speeds
 from engine.model.families import READERS
-from engine.plan.footprint import weight_count
+from engine.plan.footprint import footprint, weight_count
 
 MODELS = {model.key: model for model in curated().models}
-FAMILIES = ("Qwen3", "Qwen2.5", "Llama 3", "SmolLM2", "SmolLM3", "Gemma 3", "Mistral", "Phi", "gpt")
+FAMILIES = (
+    *("Qwen3", "Qwen3.5", "Qwen3.6", "Qwen3.8", "Qwen2.5", "Llama 3", "SmolLM2", "SmolLM3"),
+    *("Gemma 3", "Mistral", "Phi", "gpt"),
+)
 
 
 def test_it_is_dated_and_every_key_is_there_once() -> None:
@@ -88,3 +97,34 @@ def test_the_starter_drafts_for_larger_models_of_its_family() -> None:
     for key in ("smollm2-360m", "smollm2-1.7b"):
         drafts = [draft.key for draft, _ in listed.drafts_for(listed.model(key))]
         assert drafts[0] == "smollm2-135m"
+
+
+def test_models_with_a_head_of_their_own_are_predicted_with_it() -> None:
+    """The head's bytes are in the files, it makes answers faster, and nobody has to fetch it."""
+    model = MODELS["qwen3.5-4b"]
+    without = replace(model, mtp=False)
+    assert 0.02 < usual_bytes(model, "Q4_K_M") / usual_bytes(without, "Q4_K_M") - 1 < 0.05
+    host = Host(8, 32 << 30, 24 << 30, instruction_sets=("avx2",))
+    predictions = Predictions(Machine(host, ()), Speeds({}))
+    own, plain = (predictions.listed(each, "Q4_K_M").plan for each in (model, without))
+    assert own is not None
+    assert plain is not None
+    assert own.draft == 0
+    assert plain.draft is None
+    assert plain.tokens_per_s is not None
+    assert (own.tokens_per_s or 0) > 1.3 * plain.tokens_per_s
+    recommended = [
+        each
+        for each in recommendations(Machine(host, ()), Speeds({}))
+        if "Qwen3.5" in each.name or "Qwen3.6" in each.name
+    ]
+    assert recommended
+    assert not any(each.draft_repo for each in recommended)
+
+
+def test_the_planned_bytes_of_blocks_with_states_are_their_own() -> None:
+    """Not those of the first block, which keeps a state, for all of them."""
+    config = MODELS["qwen3.5-9b"].config
+    sketched, whole = in_format(config, WeightFormat.Q4), footprint(config, WeightFormat.Q4)
+    assert sketched.blocks == whole.blocks
+    assert sketched.states == whole.states

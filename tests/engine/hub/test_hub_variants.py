@@ -189,6 +189,7 @@ def test_what_lies_beside_models_in_gguf_is_left_out_with_a_reason() -> None:
         "my-lora.gguf",
         "Floral-lora-merged-Q8_0.gguf",
         "ggml-vocab-llama.gguf",
+        "mtp-Qwen3.6-27B-Q4_K_M.gguf",
     )
     assert set(models) == {"Q4_K_M", "Q8_0"}
     assert reasons == {
@@ -196,6 +197,7 @@ def test_what_lies_beside_models_in_gguf_is_left_out_with_a_reason() -> None:
         "imatrix_unsloth.gguf": Reason.STATISTICS,
         "my-lora.gguf": Reason.ADAPTER,
         "ggml-vocab-llama.gguf": Reason.NO_MODEL,
+        "mtp-Qwen3.6-27B-Q4_K_M.gguf": Reason.HEAD,
     }
 
 

@@ -17,6 +17,7 @@ from hybrid_models import (
     with_mtp,
     write_hybrid,
     write_hybrid_gguf,
+    write_qwen3_next,
 )
 from machines import machine_with
 from safetensors.torch import load_file, save_file
@@ -85,6 +86,12 @@ def test_numbers_are_transformers(folder: Path) -> None:
 def test_numbers_of_a_mixture_are_transformers(tmp_path: Path) -> None:
     mixture = with_mtp(write_hybrid(tmp_path / "without", **EXPERTS), tmp_path / "model")
     for got, wanted in zip(chained(head_of(mixture)), expected(mixture), strict=True):
+        assert apart(got, wanted) < 1e-4
+
+
+def test_numbers_of_qwen3_next_are_transformers(tmp_path: Path) -> None:
+    model = with_mtp(write_qwen3_next(tmp_path / "without"), tmp_path / "model")
+    for got, wanted in zip(chained(head_of(model)), expected(model), strict=True):
         assert apart(got, wanted) < 1e-4
 
 

@@ -19,6 +19,7 @@ from engine.machine.facts import CPU, Host, Machine
 from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
 from engine.model.families import READERS, parse_config
+from engine.model.text.shortlist import OWN_ROWS
 from engine.plan.facts import Wish, usual_draft
 from engine.plan.planner import plan
 
@@ -129,3 +130,26 @@ def test_heads_beside_their_targets(draft: str, target: str, layers: int | None)
         working = held(device.ledger, Purpose.WORKSPACE)
         assert working <= predicted.workspace <= working + 3 * MIB
     del states
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_shortlist_of_an_mtp_head_is_its_own(tied: bool) -> None:
+    """Its rows are packed beside the target's matrix, which is not the head's then."""
+    states = {
+        "head_dim": 32, "linear_num_key_heads": 1, "linear_num_value_heads": 2,
+        "linear_key_head_dim": 32, "linear_value_head_dim": 32, "hidden_size": 64,
+        "intermediate_size": 96, "num_hidden_layers": 4, "vocab_size": 3 << 14,
+    }  # fmt: skip
+    config = shaped(model_type="qwen3_5_text", tie_word_embeddings=tied, **states)
+    lender = RandomModel("states", config, "q4_0")
+    pair = RandomPair(lender, random_draft(lender, "mtp"))
+    assert pair.draft.config.rows == OWN_ROWS
+    machine = Machine(Host(2, 8 * GIB, 8 * GIB), ())
+    wish = Wish(Mode.CPU, CONTEXT, lookup=False, forced=True)
+    made = plan(machine, Speeds({}), lender.facts, [usual_draft(pair.draft.facts)], wish)
+    placed = build(made, machine, pair, threads=1)
+    lines = placed.devices[CPU].ledger.lines()
+    (weights,) = (
+        line.nbytes for line in lines if (line.purpose, line.owner) == (Purpose.WEIGHTS, "draft")
+    )
+    assert made.on(CPU).draft == pytest.approx(weights, rel=0.002)
