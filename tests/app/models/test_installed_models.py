@@ -29,7 +29,7 @@ def test_the_list_has_ours_and_what_other_programs_have(keeper: Visitor) -> None
         "Found on this disk",
         *(model.name for model in story.ELSEWHERE),
     ]
-    QTest.keyClicks(keeper.page.search.field, "coder")
+    QTest.keyClicks(keeper.page.search.field, "gemma3:4b")
     assert [getattr(each, "model", None) for each in rows.entries][1:] == [story.ELSEWHERE[1]]
 
 
