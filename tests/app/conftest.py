@@ -20,7 +20,7 @@ from app.application import Assembly
 from app.data_folder.paths import Paths
 from app.notices import Notice, board
 from app.theme.style import style_sheet
-from app.theme.theme import Theme
+from app.theme.theme import Theme, _InForce
 from app.widgets import file_dialog
 
 
@@ -33,6 +33,15 @@ def pytest_runtest_teardown() -> Generator[None, object, object]:
     result = yield
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     return result
+
+
+@pytest.fixture(autouse=True)
+def _usual_text_size() -> Iterator[None]:
+    """The next test begins with texts as large as usual: the theme is shared by all of them."""
+    yield
+    theme = _InForce.theme
+    if theme is not None and _InForce.font_scale != 1.0:
+        theme.apply(theme.choice, font_scale=1.0)
 
 
 _NO_FOLDERS = file_dialog.memory

@@ -1,4 +1,4 @@
-"""Where the rows behind a sequence's states lie on a WebGPU device, and how a pass walks over them.
+"""Places of the rows behind a sequence's states on a WebGPU device, and the walk over them.
 
 A state is that of the first committed tokens. The rows of a round are kept behind it, each at a
 place of its own, and the next pass that is told of more committed tokens first takes those in: what

@@ -50,7 +50,7 @@ _PLAIN_PERIOD = 4
 """SmolLM3 rotates in all but every fourth block."""
 
 _SECTIONS = [11, 11, 10, 0]
-"""Of Qwen3.5's rotation, shares of the positions in pictures: for text it matters not which."""
+"""Qwen3.5 divides its rotation among the axes of a picture; text is the same whatever they are."""
 
 Metadata = dict[str, str | int | float | list[int] | list[bool]]
 Bytes = NDArray[np.uint8]

@@ -13,7 +13,7 @@ from engine.hub.remote.files import danger, is_repo
 
 USUAL_ENDPOINT = "https://huggingface.co"
 RELEASES = "https://pypi.org/pypi/duotail/json"
-"""Where versions of Duotail are listed, unless the settings name another place."""
+"""The list of Duotail's versions, unless the settings name another one."""
 _LONGEST_ADDRESS = 300
 _PROXIES = ("http", "https", "socks5", "socks5h")
 _VARIABLE = "HF_ENDPOINT"
