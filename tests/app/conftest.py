@@ -20,7 +20,7 @@ from app.application import Assembly
 from app.data_folder.paths import Paths
 from app.notices import Notice, board
 from app.theme.style import style_sheet
-from app.theme.theme import Theme, _InForce
+from app.theme.theme import Theme, font_scale, in_force
 from app.widgets import file_dialog
 
 
@@ -39,8 +39,8 @@ def pytest_runtest_teardown() -> Generator[None, object, object]:
 def _usual_text_size() -> Iterator[None]:
     """The next test begins with texts as large as usual: the theme is shared by all of them."""
     yield
-    theme = _InForce.theme
-    if theme is not None and _InForce.font_scale != 1.0:
+    theme = in_force()
+    if theme is not None and font_scale() != 1.0:
         theme.apply(theme.choice, font_scale=1.0)
 
 

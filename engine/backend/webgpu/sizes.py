@@ -208,28 +208,10 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
             "gates": rows * 2 * config.intermediate_size,
             "mixed": rows * row_parts_bytes(config, slots) // _NUMBER,
         }
-    for experts in mixtures_of(config):
-        places, own = rows * experts.used, experts.intermediate_size
-        more = {
-            "floats": places * up(own, 8),
-            "codes": places * up(own, 32) // 4,
-            "factors": places * up(own, 32) // 32 * 4,
-            "gates": places * 2 * own,
-            "router": rows * (experts.count + experts.shared),
-            "routes": route_words(experts, rows),
-            "parts": places * hidden,
-        }
-        if experts.shared:
-            more["shared"] = rows * 2 * own
-        numbers |= {name: max(numbers.get(name, 0), count) for name, count in more.items()}
-    for delta in deltas_of(config):
-        more = {
-            "qkv": rows * (kept_numbers(delta) + delta.mixed),
-            "mixed": rows * delta.mixed,
-            "walk": WALK_WORDS,
-            "ready": 2 * STATE_ROWS * kept_numbers(delta),
-        }
-        numbers |= {name: max(numbers.get(name, 0), count) for name, count in more.items()}
+    more = [_of_mixture(config, experts, rows) for experts in mixtures_of(config)]
+    more += [_of_states(delta, rows) for delta in deltas_of(config)]
+    for each in more:
+        numbers |= {name: max(numbers.get(name, 0), count) for name, count in each.items()}
     if config.fusion is not None:
         numbers |= {
             "features": rows * config.fusion.width,
@@ -250,6 +232,31 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
     sizes = {name: count * _NUMBER for name, count in numbers.items()}
     sizes["results"] += TICKS_BYTES
     return sizes | {"inputs": input_offsets(rows)[2]}
+
+
+def _of_mixture(config: ModelConfig, experts: Experts, rows: int) -> dict[str, int]:
+    """Return the numbers in buffers that a mixture of experts needs."""
+    places, own = rows * experts.used, experts.intermediate_size
+    shared = {"shared": rows * 2 * own} if experts.shared else {}
+    return shared | {
+        "floats": places * up(own, 8),
+        "codes": places * up(own, 32) // 4,
+        "factors": places * up(own, 32) // 32 * 4,
+        "gates": places * 2 * own,
+        "router": rows * (experts.count + experts.shared),
+        "routes": route_words(experts, rows),
+        "parts": places * config.hidden_size,
+    }
+
+
+def _of_states(delta: Delta, rows: int) -> dict[str, int]:
+    """Return the numbers in buffers that a gated delta layer needs."""
+    return {
+        "qkv": rows * (kept_numbers(delta) + delta.mixed),
+        "mixed": rows * delta.mixed,
+        "walk": WALK_WORDS,
+        "ready": 2 * STATE_ROWS * kept_numbers(delta),
+    }
 
 
 def ropes_of(config: ModelConfig, blocks: range) -> tuple[RopeConfig, ...]:
