@@ -46,6 +46,8 @@ _UNSENT = -1
 _ONE_TOKEN = "."
 _FOR_FILES = 0.6
 """Share of the context that files may take where only parts of them go along."""
+_MOST_FOR_FILES = 8_192
+"""Tokens of such parts, however long the context is: a CPU takes minutes to read more."""
 _LETTERS_PER_TOKEN = 3
 """Fewer than usual, so that the parts fit."""
 
@@ -119,9 +121,7 @@ class Outgoing(QObject):
     def ask_for_folder(self) -> None:
         """Let the user choose a folder, whose text files are attached."""
         title = tr("Attach a folder: its text files")
-        ask_for_path(
-            self._composer.window(), title, lambda path: self.attach([path]), folder=True
-        )
+        ask_for_path(self._composer.window(), title, lambda path: self.attach([path]), folder=True)
 
     def attach(self, paths: Sequence[Path]) -> None:
         """Read files beside the window's thread; what has no text is refused in words.
@@ -365,7 +365,8 @@ class Outgoing(QObject):
             return
         letters = sum(len(each.text) for each in self.attachments)
         others = max(fill.used - letters // _LETTERS_PER_TOKEN, 0)
-        room = max(int(fill.context * _FOR_FILES) - others, fill.context // 4) * _LETTERS_PER_TOKEN
+        tokens = max(int(fill.context * _FOR_FILES) - others, fill.context // 4)
+        room = min(tokens, _MOST_FOR_FILES) * _LETTERS_PER_TOKEN
         key, files = self._key, tuple(self.attachments)
 
         def taken(parts: list[Attachment]) -> None:
