@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 Told_co = TypeVar("Told_co", covariant=True)
 _Outcome = tuple[object, Exception | None]
-"""What a call returned, or raised."""
+"""The result of a call, or else its error."""
 _LONG_AT_ONCE, _SHORT_AT_ONCE = 4, 4
 """Threads; most of them wait for a disk or another process."""
 
