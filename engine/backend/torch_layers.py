@@ -62,22 +62,19 @@ class Attention(ABC, Generic[SeenT, CacheT]):
 
     def __init__(self, config: ModelConfig, weights: LayerWeights, index: int) -> None:
         prefix = f"model.layers.{index}.self_attn."
-        self._heads, self._kv_heads = config.num_heads, config.num_kv_heads
-        self._group = config.num_heads // config.num_kv_heads
-        self._head_dim = config.head_dim
-        self._scale, self._softcap = config.attention_scale, config.attention_softcap
+        self._block = block = config.blocks[index]
+        self._heads, self._kv_heads = block.heads, block.kv_heads
+        self._group, self._head_dim = block.heads // block.kv_heads, block.head_dim
+        self._scale, self._softcap = block.attention_scale, config.attention_softcap
         self._eps = config.rms_norm_eps
-        self._block = config.blocks[index]
-        qkv = [f"{prefix}{part}_proj" for part in "qkv"]
+        qkv = [f"{prefix}{part}_proj" for part in block.projections]
         self._qkv = weights.linear(qkv, bias=config.qkv_bias)
         self._out = weights.linear([f"{prefix}o_proj"], bias=config.attention_out_bias)
-        self._norm: torch.Tensor | None = None  # [heads + kv heads, head dim]
+        self._norm: torch.Tensor | None = None  # [heads + own kv heads, head dim]
         if config.qk_norm:
-            norms = [weights.vector(f"{prefix}{part}_norm.weight") for part in "qk"]
-            counts = self._heads, self._kv_heads
-            self._norm = torch.cat(
-                [norm.expand(count, -1) for norm, count in zip(norms, counts, strict=True)]
-            )
+            counts = dict(zip(block.projections[:2], (self._heads, self._kv_heads), strict=False))
+            norms = {part: weights.vector(f"{prefix}{part}_norm.weight") for part in counts}
+            self._norm = torch.cat([norms[part].expand(counts[part], -1) for part in counts])
         self._sinks: torch.Tensor | None = None  # [kv heads, 1, group]
         if config.sinks:
             sinks = weights.vector(f"{prefix}sinks")
@@ -100,9 +97,12 @@ class Attention(ABC, Generic[SeenT, CacheT]):
     def _projected(
         self, x: torch.Tensor, turns: Turns, *, large: bool
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Queries, keys (both rotated) and values of x: [n, heads or kv heads, head dim]."""
+        """Queries, keys (both rotated) and values of x: [n, heads or kv heads, head dim].
+
+        Of keys and values there are none where it looks at another block's.
+        """
         qkv = self._qkv(x, large=large).view(len(x), -1, self._head_dim)
-        turning = self._heads + self._kv_heads
+        turning = self._heads + (self._kv_heads if self._block.stores_kv else 0)
         placed = qkv[:, :turning]
         if self._norm is not None:
             placed = rms_norm(placed, self._norm, self._eps)

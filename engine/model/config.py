@@ -103,22 +103,50 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class BlockConfig:
-    """The shape of one decoder block, as far as blocks differ.
+    """The shape of one decoder block.
 
     Attributes:
         rope: how positions are rotated; None where they are not (SmolLM3's every fourth block).
+        heads, kv_heads: heads of queries, and of keys and values, which they share evenly.
+        head_dim: numbers of each of them.
+        attention_scale: what query-key products are multiplied with.
+        inner: numbers within a dense feed-forward.
         window: a row attends to this many last positions of its path, its own included; 0: to all.
         experts: None for a dense feed-forward.
         gated: each head of the queries is followed by a gate: what it attends to is multiplied by
             the gate's sigmoid.
-        delta: in place of attention; None where the block attends.
+        delta: in place of attention, whose members then mean nothing; None where the block attends.
+        shares_kv_with: number of an earlier block, with heads like these, whose keys and values it
+            attends to instead of its own (Gemma 3n and 4); None: it has its own.
     """
 
     rope: RopeConfig | None
+    heads: int
+    kv_heads: int
+    head_dim: int
+    attention_scale: float
+    inner: int
     window: int = 0
     experts: Experts | None = None
     gated: bool = False
     delta: Delta | None = None
+    shares_kv_with: int | None = None
+
+    @property
+    def stores_kv(self) -> bool:
+        """Tell whether it has keys and values of its own."""
+        return self.delta is None and self.shares_kv_with is None
+
+    @property
+    def projections(self) -> str:
+        """Letters of what attention begins with: queries, and its own keys and values."""
+        return "qkv" if self.stores_kv else "q"
+
+    @property
+    def sizes(self) -> tuple[object, ...]:
+        """What its bytes hang on."""
+        heads = self.heads, self.kv_heads, self.head_dim, self.gated, self.stores_kv
+        return self.delta or heads, self.experts or self.inner
 
 
 FusionKind = Literal["dgf", "linear", "eagle3"]
@@ -200,8 +228,6 @@ class ModelConfig:
     """Shape and constants of a decoder-only model.
 
     Attributes:
-        intermediate_size: of the dense feed-forwards.
-        attention_scale: what query-key products are multiplied with.
         attention_softcap, logit_softcap: x -> cap * tanh(x / cap) on scores and logits; 0: none.
         embedding_scale: what embeddings are multiplied with.
         qk_norm: each head of queries and keys is normed (RMS) before it is rotated.
@@ -216,17 +242,12 @@ class ModelConfig:
     family: str
     vocab_size: int
     hidden_size: int
-    intermediate_size: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
     rms_norm_eps: float
     max_positions: int
     tie_word_embeddings: bool
     bos_token_id: int | None
     eos_token_ids: tuple[int, ...]
     blocks: tuple[BlockConfig, ...]
-    attention_scale: float
     qkv_bias: bool = False
     attention_out_bias: bool = False
     mlp_bias: bool = False
@@ -251,14 +272,21 @@ class ModelConfig:
         return any(block.delta for block in self.blocks)
 
     @property
-    def attending(self) -> int:
-        """Number of blocks with keys and values."""
-        return sum(block.delta is None for block in self.blocks)
+    def uneven(self) -> bool:
+        """Tell whether blocks attend with different heads, or to the keys of another block."""
+        attending = [block for block in self.blocks if block.delta is None]
+        heads = {(block.heads, block.kv_heads, block.head_dim) for block in attending}
+        return len(heads) > 1 or not all(block.stores_kv for block in attending)
 
     @property
     def num_layers(self) -> int:
         """Number of blocks."""
         return len(self.blocks)
+
+    @property
+    def typical(self) -> BlockConfig:
+        """The first block that attends, for callers that know only models with like blocks."""
+        return next(block for block in self.blocks if block.delta is None)
 
     @property
     def rope(self) -> RopeConfig:

@@ -80,8 +80,12 @@ typedef struct {
     const float *attention_norm, *mlp_norm; /* of what they add */
     const float *query_norm, *key_norm;     /* of each head, [head_dim] */
     const float *sinks;                     /* [heads] logits that take part in the softmax and add nothing */
+    int32_t heads, kv_heads, head_dim;      /* of attention */
+    int32_t inner;                          /* numbers within mlp */
+    int32_t kv_from;                        /* so many blocks before lie its keys and values; 0: it has its own */
     int32_t rope, window;                   /* one of the segment's, or -1; positions seen, or 0 for all */
     int32_t gated;                          /* each head's query is followed by a gate of what it attends to */
+    float attention_scale;
     dt_delta delta;
     dt_mlp mlp;
     dt_experts experts;                     /* instead of mlp, unless count is 0 */
@@ -115,8 +119,8 @@ enum { DT_KV_F16 = 0, DT_KV_Q8 = 1, DT_KV_TYPES = 2 };
  * of it is not normed unless the fusion says so, its logits are of final_norm of it if that is not NULL, and
  * where the fusion is DT_EAGLE3 the first block's queries, keys and values see [input_norm(embedding); norm(x)]. */
 typedef struct {
-    int32_t blocks, hidden, intermediate, heads, kv_heads, head_dim, activation, kv_type;
-    float norm_eps, attention_scale, attention_softcap, logit_softcap, embedding_scale;
+    int32_t blocks, hidden, activation, kv_type;
+    float norm_eps, attention_softcap, logit_softcap, embedding_scale;
     const dt_block *block;
     dt_matrix embedding, head;
     const int32_t *ids; /* the token of each row of the head, see dt_rank; NULL: its number */
@@ -146,7 +150,7 @@ typedef struct dt_pool dt_pool;
 typedef struct dt_cache dt_cache;
 
 /* Raise it whenever a function's arguments, or the meaning of a structure's members, change. */
-enum { DT_ABI_VERSION = 8 };
+enum { DT_ABI_VERSION = 9 };
 
 /* What this library was compiled with: DT_ABI_VERSION, how many sizes follow, and the sizes in bytes of
  * dt_matrix, dt_mlp, dt_experts, dt_delta, dt_block, dt_rope, dt_fusion, dt_segment, dt_step, dt_sampling,

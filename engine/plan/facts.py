@@ -85,6 +85,8 @@ def that_serves(machine: Machine, target: ModelConfig) -> Machine:
     shaders, torch = why_not_served(target), ""
     if target.recurrent:
         torch = tr("Duotail runs models with recurrent states on the CPU or through WebGPU")
+    elif target.uneven:
+        torch = tr("Duotail runs models whose blocks differ on the CPU or through WebGPU")
 
     def reason(found: Accelerator) -> str:
         if found.unusable or found.takes_core:

@@ -26,6 +26,7 @@ from engine.backend.native.library import (
 from engine.backend.native.matrix import EMPTY, LANES, NATIVE_KINDS, Packed, pack
 from engine.backend.native.memory import Arena
 from engine.backend.native.pool import ThreadPool
+from engine.backend.native.workspace import set_heads
 from engine.backend.shared import Borrowed, Shared
 from engine.model.config import BlockConfig, Delta, Fusion, ModelConfig, RopeConfig
 from engine.model.config import Experts as ExpertsConfig
@@ -76,28 +77,30 @@ class BlockPacker:
         """A whole decoder block."""
         prefix, own = f"model.layers.{index}.", self._config.blocks[index]
         if own.delta is None:
-            block = self._attention(f"{prefix}self_attn.", own)
+            block = self._attention(f"{prefix}self_attn.", own, index)
         else:
             block = self._delta(f"{prefix}linear_attn.", own.delta)
         self._norms(block, index)
         if own.experts is None:
-            block.mlp = self._mlp(f"{prefix}mlp.")
+            block.inner, block.mlp = own.inner, self._mlp(f"{prefix}mlp.")
         else:
             block.experts = self._mixture(f"{prefix}mlp.", own.experts)
         return block
 
-    def _attention(self, prefix: str, own: BlockConfig) -> BlockStruct:
+    def _attention(self, prefix: str, own: BlockConfig, index: int) -> BlockStruct:
         config, out = self._config, f"{prefix}o_proj"
-        qkv = [f"{prefix}{part}_proj" for part in "qkv"]
-        return BlockStruct(
+        qkv = [f"{prefix}{part}_proj" for part in own.projections]
+        block = BlockStruct(
             in_=(Matrix * PARTS)(*self._parts(qkv)),
             out=self.matrix(f"{out}.weight"),
             in_bias=self._bias(config.qkv_bias, qkv),
             out_bias=self._bias(config.attention_out_bias, [out]),
+            attention_scale=own.attention_scale,
             rope=-1 if own.rope is None else self._rope(own.rope),
             window=own.window,
-            gated=own.gated,
         )
+        set_heads(block, own, 0 if own.shares_kv_with is None else index - own.shares_kv_with)
+        return block
 
     def _delta(self, prefix: str, delta: Delta) -> BlockStruct:
         """Pack a gated delta layer; what decides about its memory is never quantised here."""
@@ -137,7 +140,9 @@ class BlockPacker:
             names["post_norm"] = "post_attention_layernorm"
         attends = config.blocks[index].delta is None
         if config.qk_norm and attends:
-            names |= {"query_norm": "self_attn.q_norm", "key_norm": "self_attn.k_norm"}
+            names["query_norm"] = "self_attn.q_norm"
+        if config.qk_norm and config.blocks[index].stores_kv:
+            names["key_norm"] = "self_attn.k_norm"
         for field, name in names.items():
             setattr(block, field, self.vector(f"{prefix}{name}.weight"))
         if config.sinks and attends:

@@ -104,15 +104,13 @@ def work_of(segment: SegmentStruct) -> Work:
     features: list[Reads] = []
     if fused and segment.fusion.contents.kind == FusionKind.EAGLE3:
         fused, features = [], fused
-    kv = KvType[NativeKv(segment.kv_type).name]
-    per_token = kv_token_bytes(segment.kv_heads, segment.head_dim, kv)
+    kv, looks = KvType[NativeKv(segment.kv_type).name], Counter[int]()
+    for block in blocks:
+        looks[block.window] += kv_token_bytes(block.kv_heads, block.head_dim, kv)
     return Work(
         blocks=_summed([*fused, *(read for block in blocks for read in _block(block))]),
         head=_summed([*_matrices([segment.head])]),
-        kv=tuple(
-            (per_token * count, window)
-            for window, count in Counter(block.window for block in blocks).items()
-        ),
+        kv=tuple((nbytes, window) for window, nbytes in looks.items()),
         features=_summed(features),
     )
 
