@@ -210,6 +210,7 @@ class Assembly:
             *(self.tools, self.window),
         )
         self.window.settings_asked.connect(self.house.show_settings)
+        self.window.comparison_asked.connect(partial(_compare, without, self.window))
         self.window.update_asked.connect(self.house.look_for_update)
         self.window.server_indicator.clicked.connect(self.house.show_requests)
         self.model_server.failed.connect(self.house.tell_of_server)
@@ -408,6 +409,12 @@ def performance_panel(
     fold.set_open(opened=settings.value.performance_details)
     fold.toggled.connect(lambda opened: settings.change(performance_details=opened))
     return panel
+
+
+def _compare(without: WithoutDraft, window: QWidget) -> None:
+    from app.performance.side_by_side import compare
+
+    compare(without, window)
 
 
 def page_makers(
