@@ -144,7 +144,7 @@ class BlockConfig:
 
     @property
     def sizes(self) -> tuple[object, ...]:
-        """What its bytes hang on."""
+        """All that its bytes depend on."""
         heads = self.heads, self.kv_heads, self.head_dim, self.gated, self.stores_kv
         return self.delta or heads, self.experts or self.inner
 
