@@ -291,7 +291,7 @@ def check_head(config: ModelConfig, blocks: range, *, embed: bool, head: bool) -
         return
     if blocks != range(config.num_layers) or not (embed and head):
         raise ValueError("a feature head is one segment")
-    if (fusion.width == config.hidden_size) == (fusion.kind == "eagle3"):
+    if (fusion.width == config.hidden_size) != bool(fusion.steps.join):
         raise ValueError("a head of this kind cannot go on from its own features")
 
 

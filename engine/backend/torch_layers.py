@@ -250,11 +250,12 @@ class Fuser:
     """Weights and arithmetic of a head's fusion."""
 
     def __init__(self, config: ModelConfig, fusion: Fusion, weights: LayerWeights) -> None:
-        self._fusion, self._eps = fusion, config.rms_norm_eps
-        self._matrices: list[Projection] = [
-            weights.linear([name], bias=fusion.biased) for name in fusion.matrices
-        ]
-        self._norms = [weights.vector(name) for name in fusion.norms]
+        self._steps, self._eps, self._fusion = fusion.steps, config.rms_norm_eps, fusion
+        self._matrices: dict[str, Projection] = {
+            name: weights.linear([name], bias=fusion.bias and name == self._steps.join)
+            for name in self._steps.matrices
+        }
+        self._norms = {name: weights.vector(name) for name in self._steps.norms}
 
     def begin(
         self, embedded: torch.Tensor, features: torch.Tensor, *, own: bool
@@ -266,37 +267,31 @@ class Fuser:
             features: the target's, fp32 [n, width], or what the head itself has put out, [n, d].
             own: which of the two.
         """
-        if self._fusion.kind == "dgf":
-            x = self._gated(embedded, features)
-        elif self._fusion.kind == "linear":
-            (joined,) = self._matrices
-            x = joined(torch.cat((embedded, features), dim=1), large=True)
-        else:
-            return self._beside(embedded, features, own=own)
+        steps, hidden = self._steps, embedded.shape[1]
+        path = features
+        if steps.feature and not (own and not steps.join):
+            path = self._matrices[steps.feature](features, large=True)
+        beside = self._normed(path, steps.feature_norm)
+        token = self._normed(embedded, steps.token_norm)
+        if steps.token:
+            token = self._matrices[steps.token](token)
+        # Slices keep the rows apart, so that on the CPU a row's vector tail is its own.
+        both = torch.empty(len(token), hidden + beside.shape[1], device=token.device)
+        first, second = both[:, :hidden], both[:, hidden:]
+        a, b = (first, second) if steps.gated else (second, first)
+        a.copy_(beside)
+        b.copy_(token)
+        if steps.token:
+            silu(b, inplace=True)
+        if not steps.join:
+            return (beside if self._fusion.residual_normed else path.clone()), both
+        x = self._matrices[steps.join](both, large=True)
+        if steps.gated:
+            x = b.add_(a.sub_(b).mul_(x.sigmoid_()))
         return x, x
 
-    def _gated(self, embedded: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
-        """z * a + (1 - z) * b."""
-        feature, token, gate = self._matrices
-        hidden = embedded.shape[1]
-        # Slices keep the rows apart, so that on the CPU a row's vector tail is its own.
-        both = torch.empty(len(embedded), 2 * hidden, device=embedded.device)
-        a, b = both[:, :hidden], both[:, hidden:]
-        a.copy_(feature(features, large=True))
-        b.copy_(token(rms_norm(embedded, self._norms[0], self._eps)))
-        silu(b, inplace=True)
-        z = gate(both, large=True).sigmoid_()
-        return b.add_(a.sub_(b).mul_(z))
-
-    def _beside(
-        self, embedded: torch.Tensor, features: torch.Tensor, *, own: bool
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        (together,) = self._matrices
-        x = features.clone() if own else together(features, large=True)
-        of_token, of_feature = self._norms
-        normed = rms_norm(x, of_feature, self._eps)
-        seen = torch.cat((rms_norm(embedded, of_token, self._eps), normed), dim=1)
-        return normed if self._fusion.residual_normed else x, seen
+    def _normed(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        return rms_norm(x, self._norms[name], self._eps) if name else x
 
 
 class DecoderBlock(Generic[SeenT, CacheT]):
@@ -323,7 +318,7 @@ class DecoderBlock(Generic[SeenT, CacheT]):
 
         self._eps = config.rms_norm_eps
         self._before_attention: torch.Tensor | None = None
-        if config.fusion is None or index > 0:  # a head's first block sees what its fusion gives
+        if config.fusion is None or index > 0 or config.fusion.steps.first_norm:
             self._before_attention = norm("input_layernorm")
         self._after_attention: torch.Tensor | None = None
         self._after_feed_forward: torch.Tensor | None = None

@@ -164,10 +164,11 @@ def _whole(config: ModelConfig, of: Callable[[ModelConfig], Footprint]) -> Footp
     first = dict(zip(reversed(sorts), reversed(config.blocks), strict=True))
     parts = {key: of(replace(config, blocks=(block,))) for key, block in first.items()}
     one = parts[sorts[0]]
+    every = [parts[key] for key in sorts]
     return replace(
         one,
-        blocks=tuple(parts[key].blocks[0] for key in sorts),
-        kv_of_blocks=tuple(parts[key].kv_of_blocks[0] for key in sorts),
+        blocks=tuple([part.blocks[0] for part in every]),
+        kv_of_blocks=tuple([part.kv_of_blocks[0] for part in every]),
         states=state_bytes(config),
         config=config,
     )

@@ -49,19 +49,20 @@ def expected_tensors(config: ModelConfig) -> dict[str, Shape]:
 
 def _of_head(config: ModelConfig, fusion: Fusion, tensors: dict[str, Shape]) -> dict[str, Shape]:
     """Add and remove what a feature head has more, and less, than a model of its shape."""
-    hidden, width, first = config.hidden_size, fusion.width, config.blocks[0]
-    beside = fusion.kind == "eagle3"
-    columns = {"dgf": (width, hidden, 2 * hidden), "linear": (hidden + width,), "eagle3": (width,)}
-    for name, each in zip(fusion.matrices, columns[fusion.kind], strict=True):
-        tensors |= _linear(name, hidden, each, fusion.biased)
-    for name, size in zip(fusion.norms, (hidden, hidden if beside else width), strict=False):
-        tensors[name] = (size,)
-    if beside:
-        for name, heads in zip("qkv", (first.heads, *[first.kv_heads] * 2), strict=True):
-            rows = heads * first.head_dim
-            tensors[f"model.layers.0.self_attn.{name}_proj.weight"] = (rows, 2 * hidden)
-    if not fusion.has_norms:
-        del tensors[FINAL_NORM], tensors["model.layers.0.input_layernorm.weight"]
+    hidden, width, steps = config.hidden_size, fusion.width, fusion.steps
+    path = hidden if steps.feature else width  # what the features have become
+    if not steps.final_norm:
+        del tensors[FINAL_NORM]
+    if not steps.first_norm:
+        tensors.pop("model.layers.0.input_layernorm.weight", None)
+    columns = {steps.feature: width, steps.token: hidden, steps.join: hidden + path}
+    for name in steps.matrices:
+        tensors |= _linear(name, hidden, columns[name], fusion.bias and name == steps.join)
+    for name in steps.norms:
+        tensors[name] = (path if name == steps.feature_norm else hidden,)
+    for name in (f"model.layers.0.self_attn.{letter}_proj.weight" for letter in "qkv"):
+        if name in tensors and not steps.join:
+            tensors[name] = (tensors[name][0], 2 * hidden)
     return tensors
 
 

@@ -91,17 +91,15 @@ typedef struct {
     dt_experts experts;                     /* instead of mlp, unless count is 0 */
 } dt_block;
 
-/* How a feature head begins; engine.model.config.Fusion has the equations. */
-enum { DT_DGF = 1, DT_LINEAR = 2, DT_EAGLE3 = 3 };
-
+/* How a feature head begins; engine.model.config.FusionSteps has the equation, of which a head leaves out the
+ * matrices with 0 rows and the norms that are NULL. */
 typedef struct {
-    int32_t kind, width;            /* width: numbers of a token's features */
-    int32_t residual_normed;        /* DT_EAGLE3: the first block adds to norm(x) */
+    int32_t width;                  /* numbers of a token's features */
+    int32_t gated;                  /* join decides between token and feature, and has the latter first */
+    int32_t residual_normed;        /* without join: the first block adds to what feature_norm gives */
     int32_t returns_normed;         /* what comes out is final_norm of it, as of other models */
-    dt_matrix feature, token, gate; /* W1, W2 and Wz; DT_LINEAR and DT_EAGLE3 have the first alone */
-    const float *norm;              /* of the embedding, or NULL; DT_EAGLE3: of x */
-    const float *feature_norm;      /* DT_LINEAR: of the features, or NULL */
-    const float *bias;              /* DT_LINEAR: of it, or NULL */
+    dt_matrix feature, token, join;
+    const float *token_norm, *feature_norm, *bias; /* bias: of join, or NULL */
 } dt_fusion;
 
 /* How the first `dim` numbers of each head are rotated: [positions, dim / 2]. */
@@ -116,8 +114,7 @@ enum { DT_KV_F16 = 0, DT_KV_Q8 = 1, DT_KV_TYPES = 2 };
 
 /* A run of decoder blocks. `embedding` and `head` have data == NULL where the segment lacks them. Softcaps
  * are 0 where there are none. A feature head has all of its blocks, both ends, and a fusion; what comes out
- * of it is not normed unless the fusion says so, its logits are of final_norm of it if that is not NULL, and
- * where the fusion is DT_EAGLE3 the first block's queries, keys and values see [input_norm(embedding); norm(x)]. */
+ * of it is not normed unless the fusion says so, and its logits are of final_norm of it if that is not NULL. */
 typedef struct {
     int32_t blocks, hidden, activation, kv_type;
     float norm_eps, attention_softcap, logit_softcap, embedding_scale;

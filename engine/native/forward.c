@@ -215,7 +215,7 @@ static int64_t lay_out(forward *f, int32_t rows, uint8_t *base, int64_t *zeroed)
 static forward of_segment(const dt_segment *segment)
 {
     const dt_fusion *fusion = segment->fusion;
-    const int32_t beside = fusion && fusion->kind == DT_LINEAR ? fusion->width : segment->hidden;
+    const int32_t beside = fusion && !fusion->feature.rows ? fusion->width : segment->hidden;
     forward f = {
         .feature_cols = fusion ? dt_round_up(fusion->width, DT_BLOCK) : 0,
         .wide_cols = fusion ? dt_round_up(segment->hidden + beside, DT_BLOCK) : 0,

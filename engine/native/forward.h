@@ -89,7 +89,7 @@ void dt_fuse(forward *f);
 /* Whether block 0 attends over what lies in `wide`. */
 static inline int dt_attends_wide(const dt_segment *segment)
 {
-    return segment->fusion && segment->fusion->kind == DT_EAGLE3;
+    return segment->fusion && !segment->fusion->join.rows;
 }
 
 /* ---- attend.c ------------------------------------------------------------------------------- */

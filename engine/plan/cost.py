@@ -112,13 +112,13 @@ class Forwards:
         speeds, rows = products.speeds, products.rows
         own = speeds.block_s + speeds.row_s * (rows - 1)
         different, places = _kinds_of_blocks(self._held)
-        seconds = [
-            own
-            + min(look.window or self._tokens, self._tokens)
-            * np.array([self._attention_seconds(look, int(count), speeds) for count in rows])
-            + products.seconds(part)
-            for part, look in different
-        ]
+        known: dict[Look, Numbers] = {}
+        seconds = []
+        for part, look in different:
+            if look not in known:
+                each = [self._attention_seconds(look, int(count), speeds) for count in rows]
+                known[look] = min(look.window or self._tokens, self._tokens) * np.array(each)
+            seconds.append(own + known[look] + products.seconds(part))
         blocks = np.array(seconds)[places].T
         return np.concatenate((np.zeros((len(rows), 1)), np.cumsum(blocks, axis=1)), axis=1)
 

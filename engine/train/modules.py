@@ -194,7 +194,7 @@ class _Trunk(nn.Module):
         self.layers = nn.ModuleList(
             DraftBlock(config, begins=head and index == 0) for index in range(config.num_layers)
         )
-        if config.fusion is None or config.fusion.kind == "eagle3":
+        if config.fusion is None or config.fusion.steps.final_norm:
             self.norm = RmsNorm(config.hidden_size, config.rms_norm_eps)
         if not head:
             self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)

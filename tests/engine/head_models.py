@@ -94,7 +94,7 @@ MTP = replace(
     _LINEAR,
     blocks=(replace(_LINEAR.typical, rope=RopeConfig(dim=4), gated=True),),
     qk_norm=True,
-    fusion=replace(_LINEAR.fusion, normed=True, returns_normed=True),
+    fusion=Fusion("mtp", _LINEAR.hidden_size),
 )
 """A head as models bring it along, which PyTorch's path does not run."""
 

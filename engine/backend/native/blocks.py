@@ -17,7 +17,6 @@ from engine.backend.native.library import (
     DeltaStruct,
     ExpertsStruct,
     Format,
-    FusionKind,
     FusionStruct,
     Matrix,
     Mlp,
@@ -130,7 +129,7 @@ class BlockPacker:
     def _norms(self, block: BlockStruct, index: int) -> None:
         config, prefix = self._config, f"model.layers.{index}."
         names = {"input_norm": "input_layernorm"}
-        if index == 0 and config.fusion is not None and not config.fusion.has_norms:
+        if index == 0 and config.fusion is not None and not config.fusion.steps.first_norm:
             names = {}
         if config.output_norms:
             names["attention_norm"] = "post_attention_layernorm"
@@ -287,17 +286,19 @@ class BlockPacker:
 
 def pack_fusion(fusion: Fusion, packer: BlockPacker) -> FusionStruct:
     """Pack a fusion's matrices and vectors; the packer keeps their memory."""
+    steps = fusion.steps
     struct = FusionStruct(
-        kind=FusionKind[fusion.kind.upper()],
         width=fusion.width,
+        gated=steps.gated,
         residual_normed=fusion.residual_normed,
-        returns_normed=fusion.returns_normed,
+        returns_normed=steps.returns_normed,
     )
-    for field, name in zip(("feature", "token", "gate"), fusion.matrices, strict=False):
-        setattr(struct, field, packer.matrix(f"{name}.weight"))
-    if fusion.biased:
-        struct.bias = packer.vector(f"{fusion.matrices[0]}.bias")
-    norms = fusion.norms[1:] if fusion.kind == "eagle3" else fusion.norms  # the block has its own
-    for field, name in zip(("norm", "feature_norm"), norms, strict=False):
-        setattr(struct, field, packer.vector(name))
+    for field in ("feature", "token", "join"):
+        if name := getattr(steps, field):
+            setattr(struct, field, packer.matrix(f"{name}.weight"))
+    for field in ("token_norm", "feature_norm"):
+        if name := getattr(steps, field):
+            setattr(struct, field, packer.vector(name))
+    if fusion.bias and steps.join:
+        struct.bias = packer.vector(f"{steps.join}.bias")
     return struct

@@ -61,14 +61,6 @@ class NativeKv(IntEnum):
     Q8 = 1
 
 
-class FusionKind(IntEnum):
-    """Ways in which a feature head begins, by `Fusion`'s names."""
-
-    DGF = 1
-    LINEAR = 2
-    EAGLE3 = 3
-
-
 class Isa(IntEnum):
     """Instruction sets of x86 and of ARM, slowest first; all give the same bits."""
 
@@ -162,9 +154,9 @@ class FusionStruct(c.Structure):
     """dt_fusion."""
 
     _fields_ = (
-        *_all(c.c_int32, "kind width residual_normed returns_normed"),
-        *_all(Matrix, "feature token gate"),
-        *_all(c.c_void_p, "norm feature_norm bias"),
+        *_all(c.c_int32, "width gated residual_normed returns_normed"),
+        *_all(Matrix, "feature token join"),
+        *_all(c.c_void_p, "token_norm feature_norm bias"),
     )
 
 

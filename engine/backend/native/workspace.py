@@ -14,7 +14,6 @@ from engine.backend.ledger import Account, Reach
 from engine.backend.native.library import (
     BlockStruct,
     DraftingStruct,
-    FusionKind,
     FusionStruct,
     Rope,
     SamplingStruct,
@@ -142,17 +141,17 @@ def _is_built() -> bool:
 
 def _segment_of(config: ModelConfig, blocks: Sequence[BlockConfig]) -> SegmentStruct:
     """A segment's shape, as far as the library looks at it to say what it allocates."""
-    alike: dict[object, list[BlockConfig]] = {}
-    for block in blocks:
-        alike.setdefault(block.sizes, []).append(block)
     # Of blocks that are alike, only states take memory for each: what a long chain leads them to.
-    kinds = [block for each in alike.values() for block in (each if each[0].delta else each[:1])]
+    attending = {id(block): block for block in blocks if block.delta is None}  # often the same one
+    alike = {block.sizes: block for block in attending.values()}
+    kinds = [*(block for block in blocks if block.delta is not None), *alike.values()]
     structs = (BlockStruct * len(kinds))(*map(_shape_of, kinds))
     segment = SegmentStruct(blocks=len(kinds), hidden=config.hidden_size, block=structs)
     segment.head.rows = config.head_rows
     if config.fusion is not None:
-        kind = FusionKind[config.fusion.kind.upper()]
-        segment.fusion = c.pointer(FusionStruct(kind=kind, width=config.fusion.width))
+        fusion = FusionStruct(width=config.fusion.width)
+        fusion.feature.rows = config.hidden_size if config.fusion.steps.feature else 0
+        segment.fusion = c.pointer(fusion)
     return segment
 
 

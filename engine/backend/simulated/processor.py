@@ -20,7 +20,6 @@ from engine.backend.device import Transfers
 from engine.backend.native.library import (
     BlockStruct,
     Format,
-    FusionKind,
     Matrix,
     Mlp,
     NativeKv,
@@ -102,7 +101,7 @@ def work_of(segment: SegmentStruct) -> Work:
     blocks = [segment.block[index] for index in range(segment.blocks)]
     fused = list(_fusion(segment))
     features: list[Reads] = []
-    if fused and segment.fusion.contents.kind == FusionKind.EAGLE3:
+    if fused and not segment.fusion.contents.join.rows:
         fused, features = [], fused
     kv, looks = KvType[NativeKv(segment.kv_type).name], Counter[int]()
     for block in blocks:
@@ -127,7 +126,7 @@ def _block(block: BlockStruct) -> Iterator[Reads]:
 def _fusion(segment: SegmentStruct) -> Iterator[Reads]:
     if segment.fusion:
         fusion = segment.fusion.contents
-        yield from _matrices([fusion.feature, fusion.token, fusion.gate])
+        yield from _matrices([fusion.feature, fusion.token, fusion.join])
 
 
 def _mlp(mlp: Mlp) -> list[Matrix]:

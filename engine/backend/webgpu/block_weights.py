@@ -79,7 +79,9 @@ class GpuBlock:
             self.feed_forward = self._mixture(own.experts)
         self.before_mixer = None
         fusion = config.fusion
-        if fusion is None or fusion.normed or index > 0:  # else it sees what the fusion gives
+        if (
+            fusion is None or fusion.steps.first_norm or index > 0
+        ):  # else it sees what the fusion gives
             self.before_mixer = self._norm("input_layernorm")
         self.after_mixer = self.after_feed_forward = None
         if config.output_norms:

@@ -20,7 +20,7 @@ def why_not_served(config: ModelConfig) -> str:
     """Return why WebGPU does not run a model; empty where it does."""
     experts = max((block.experts.count for block in config.blocks if block.experts), default=0)
     fusion = config.fusion
-    odd = fusion is not None and fusion.has_norms and config.hidden_size % 8
+    odd = fusion is not None and fusion.steps.feature_norm and config.hidden_size % 8
     attending = list(attending_of(config))
     many = any(block.heads > MOST_HEADS for block in attending) or experts > MOST_EXPERTS
     many |= any(
