@@ -80,6 +80,7 @@ from planning_bugs import (
     drafts_leave_their_embedding_behind,
     drafts_take_no_memory,
     features_take_no_memory,
+    states_left_out_of_an_offered_context,
 )
 from planting import everywhere
 from recurrent_bugs import (
@@ -496,6 +497,7 @@ BUGS: dict[str, Bug] = {
             ("tests/engine/service/test_placement_watch.py",),
         ),
         Bug(features_take_no_memory, _PLAN),
+        Bug(states_left_out_of_an_offered_context, ("tests/engine/plan/test_planner.py",)),
         Bug(failed_loads_keep_what_they_had, ("tests/engine/session/test_accelerated.py",)),
         Bug(ledger_omission, ("tests/engine/backend/test_held_memory.py",)),
         Bug(siblings_seen_on_an_accelerator, (_ACCELERATOR + "one_arithmetic.py",)),
