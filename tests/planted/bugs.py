@@ -20,6 +20,7 @@ from download_bugs import (
     sizes_taken_for_hashes,
 )
 from drafting_bugs import (
+    disturbed_rounds_never_forgotten,
     draft_keeps_rejected_keys,
     drafted_keys_below_the_wrong_node,
     drafts_deaf_to_a_stop,
@@ -483,6 +484,7 @@ BUGS: dict[str, Bug] = {
             borrowed_matrices_kept_with_the_head,
             ("tests/engine/loading/test_loading_heads_anywhere.py",),
         ),
+        Bug(disturbed_rounds_never_forgotten, (_DECODE + "test_controller_answers.py",)),
         Bug(node_without_its_parent, (_DECODE + "test_tree.py",)),
         Bug(damaged_cache_trusted, _CACHE),
         Bug(cache_by_path_and_size, _CACHE),
