@@ -247,9 +247,15 @@ def _gated(activation: Activation, gate: torch.Tensor, up: torch.Tensor) -> torc
 
 
 class Fuser:
-    """Weights and arithmetic of a head's fusion."""
+    """Weights and arithmetic of a head's fusion.
+
+    Raises:
+        ValueError: it is an MTP head's, which has norms of its own; no plan asks for it.
+    """
 
     def __init__(self, config: ModelConfig, fusion: Fusion, weights: LayerWeights) -> None:
+        if fusion.normed or fusion.returns_normed:
+            raise ValueError("an MTP head's norms around its fusion are not computed here")
         self._fusion, self._eps = fusion, config.rms_norm_eps
         self._matrices: list[Projection] = [
             weights.linear([name], bias=fusion.biased) for name in fusion.matrices
@@ -308,6 +314,9 @@ class DecoderBlock(Generic[SeenT, CacheT]):
         index: the block's number in the model.
         attention: the block's.
         feed_forward: the block's.
+
+    Raises:
+        ValueError: the block keeps a state or has a gate behind its attention; no plan asks for it.
     """
 
     def __init__(
@@ -318,6 +327,9 @@ class DecoderBlock(Generic[SeenT, CacheT]):
         attention: Attention[SeenT, CacheT],
         feed_forward: FeedForward,
     ) -> None:
+        if config.blocks[index].gated or config.blocks[index].delta is not None:
+            raise ValueError(f"block {index}: states and gates are not computed here")
+
         def norm(name: str) -> torch.Tensor:
             return weights.vector(f"model.layers.{index}.{name}.weight")
 

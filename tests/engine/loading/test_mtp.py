@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from engine_session import Session
 from gguf import GGMLQuantizationType
+from head_models import HEADS, HeadWeights
 from hybrid_models import (
     EXPERTS,
     UNLIKE,
@@ -23,9 +25,11 @@ from machines import machine_with
 from safetensors.torch import load_file, save_file
 from tiny_models import write_chat_model
 
+from engine.backend.accelerator.device import TorchDevice
 from engine.backend.decoder import Decoder
 from engine.backend.sequence import ROOT
-from engine.commands import DraftChoice, Load, Mode
+from engine.backend.torch_cpu.segment import TorchCpuBackend
+from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.events import Failed, PlanReady, RoundFinished
 from engine.loading.planned_load import plan_load
@@ -192,3 +196,17 @@ def test_a_model_without_a_head_names_it(session: Session, tmp_path: Path) -> No
     folder = write_chat_model(tmp_path / "chat", "qwen3_5_text", **UNLIKE)
     session.submit(Load(folder, draft=DraftChoice.MTP))
     assert "this file has no MTP head" in session.wait(Failed).cause
+
+
+@pytest.mark.parametrize("where", ["CPU", "accelerator"])
+def test_torch_refuses_what_it_would_compute_wrongly(where: str, folder: Path) -> None:
+    """Gates, and norms around a fusion; plans keep both from there, see `facts.that_serves`."""
+    card = TorchDevice("cpu").backend(WeightFormat.F32, "draft")
+    backend = TorchCpuBackend() if where == "CPU" else card
+    with pytest.raises(ValueError, match="gates are not computed here"):
+        head_of(folder, backend)
+    config = HEADS["linear"]
+    assert config.fusion is not None
+    normed = replace(config, fusion=replace(config.fusion, normed=True))
+    with pytest.raises(ValueError, match="norms around its fusion are not computed here"):
+        Decoder.build(normed, HeadWeights(normed), backend)
