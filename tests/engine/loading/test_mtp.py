@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -190,6 +191,18 @@ def test_automatic_looks_at_the_models_own_head_first(chat: Path) -> None:
     assert [each.model.name for each in planned.inspection.drafts] == ["MTP head"]
     assert planned.summary.has_mtp
     assert planned.summary.drafts_here == ()
+
+
+def test_the_head_may_lie_beside_the_models_file(chat: Path, tmp_path: Path) -> None:
+    without = {name: None for name in load_file(chat / "model.safetensors") if "mtp." in name}
+    lacking = folder_with(chat, tmp_path / "lacking", dict(without))
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(chat / name, lacking / name)
+    file, alone = tmp_path / "tiny-F32.gguf", tmp_path / "mtp-tiny-Q8_0.gguf"
+    write_hybrid_gguf(lacking, file)
+    write_hybrid_gguf(chat, alone, kind=GGMLQuantizationType.Q8_0, leave_out=["trunk"])
+    planned = plan_load(Load(file, draft=DraftChoice.MTP), machine_with(64 << 30))
+    assert [each.model.path for each in planned.inspection.drafts] == [alone]
 
 
 def test_a_model_without_a_head_names_it(session: Session, tmp_path: Path) -> None:
