@@ -263,10 +263,11 @@ def draft_shape(target: ModelConfig, hidden: int = 256, layers: int = 4) -> Mode
 
 def head_shape(target: ModelConfig, fusion: Fusion, blocks: int) -> ModelConfig:
     """A feature head: dense blocks of the target's size."""
-    heads = target.num_heads, target.num_kv_heads
+    own = target.typical
     described = _described(
-        *("llama", blocks, target.hidden_size, target.intermediate_size, heads, target.vocab_size),
-        head_dim=target.head_dim,
+        *("llama", blocks, target.hidden_size, own.inner, (own.heads, own.kv_heads)),
+        target.vocab_size,
+        head_dim=own.head_dim,
         tie_word_embeddings=target.tie_word_embeddings and not fusion.own_head,
         max_position_embeddings=target.max_positions,
     )

@@ -7,12 +7,12 @@ from dataclasses import fields, replace
 
 from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, NotPossible, OutOfMemory
-from engine.language import number, sentences, tr
+from engine.language import listed, number, sentences, tr
 from engine.machine.facts import CPU, Machine
 from engine.machine.memory import DeviceMemory, Shortage, host_reserve
 from engine.model.gguf.header import KIND_OF_NAME
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
-from engine.plan.footprint import Footprint
+from engine.plan.footprint import Footprint, allowed_cuts
 from engine.plan.memory import SMALLEST_CONTEXT
 from engine.plan.search import Placement, PlacementSearch
 
@@ -56,6 +56,16 @@ def check_wish(
                 model=target.name, count=count, layers=layers
             ),
             tr("Choose between 0 and {most}.").format(most=count),
+        )
+    cuts = allowed_cuts(target.footprint).tolist()
+    if not cuts[layers]:
+        raise NotPossible(
+            tr("{model} cannot be split after {layers} layers: some share keys and values.").format(
+                model=target.name, layers=layers
+            ),
+            tr("Choose one of {possible}.").format(
+                possible=listed(str(cut) for cut, allowed in enumerate(cuts) if allowed)
+            ),
         )
     if layers and wish.mode is Mode.CPU:
         raise NotPossible(

@@ -59,7 +59,7 @@ from model_bugs import (
     spaces_behind_control_tokens_doubled,
     window_without_the_row_itself,
 )
-from native_bugs import rows_between_stretches_nobodys
+from native_bugs import rows_between_stretches_nobodys, what_a_wider_head_has_left
 from parallel_bugs import (
     drafted_tail_shown,
     failures_of_the_draft_swallowed,
@@ -511,6 +511,7 @@ BUGS: dict[str, Bug] = {
         Bug(factors_of_short_texts_for_long_ones, _PARITY),
         Bug(cut_off_files_taken_for_whole, (_MODEL + "gguf/test_gguf_file.py",)),
         Bug(rows_between_stretches_nobodys, ("tests/engine/backend/test_native_pool.py",)),
+        Bug(what_a_wider_head_has_left, ("tests/engine/backend/test_uneven_blocks.py",)),
         Bug(rejected_rows_in_the_state, ("tests/engine/backend/test_delta.py",)),
         Bug(accepted_rows_left_among_the_rejected, ("tests/engine/backend/test_delta.py",)),
         Bug(convolution_over_neighbours, ("tests/engine/backend/test_delta.py",)),

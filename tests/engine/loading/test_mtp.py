@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from engine_session import Session
 from gguf import GGMLQuantizationType
-from head_models import HEADS, HeadWeights
+from head_models import MTP, HeadWeights
 from hybrid_models import (
     EXPERTS,
     UNLIKE,
@@ -213,13 +213,11 @@ def test_a_model_without_a_head_names_it(session: Session, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("where", ["CPU", "accelerator"])
 def test_torch_refuses_what_it_would_compute_wrongly(where: str, folder: Path) -> None:
-    """Gates, and norms around a fusion; plans keep both from there, see `facts.that_serves`."""
+    """Gates, and outputs that are normed; plans keep both from there, see `facts.that_serves`."""
     card = TorchDevice("cpu").backend(WeightFormat.F32, "draft")
     backend = TorchCpuBackend() if where == "CPU" else card
     with pytest.raises(ValueError, match="gates are not computed here"):
         head_of(folder, backend)
-    config = HEADS["linear"]
-    assert config.fusion is not None
-    normed = replace(config, fusion=replace(config.fusion, normed=True))
-    with pytest.raises(ValueError, match="norms around its fusion are not computed here"):
-        Decoder.build(normed, HeadWeights(normed), backend)
+    ungated = replace(MTP, blocks=(replace(MTP.blocks[0], gated=False),))
+    with pytest.raises(ValueError, match="outputs of a head are not normed here"):
+        Decoder.build(ungated, HeadWeights(ungated), backend)

@@ -30,7 +30,7 @@ def model(
 ) -> ModelFacts:
     """A model of one block."""
     block = WeightPart(((kind, weights),))
-    held = Footprint(fmt, WeightPart(), (block,), WeightPart(), False, kv)
+    held = Footprint(fmt, WeightPart(), (block,), WeightPart(), False, (kv,))
     return ModelFacts(name, held, positions)
 
 
