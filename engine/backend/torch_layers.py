@@ -247,9 +247,15 @@ def _gated(activation: Activation, gate: torch.Tensor, up: torch.Tensor) -> torc
 
 
 class Fuser:
-    """Weights and arithmetic of a head's fusion."""
+    """Weights and arithmetic of a head's fusion.
+
+    Raises:
+        ValueError: the head returns normed outputs, as an MTP head does; no plan asks for it.
+    """
 
     def __init__(self, config: ModelConfig, fusion: Fusion, weights: LayerWeights) -> None:
+        if fusion.steps.returns_normed:
+            raise ValueError("outputs of a head are not normed here")
         self._steps, self._eps, self._fusion = fusion.steps, config.rms_norm_eps, fusion
         self._matrices: dict[str, Projection] = {
             name: weights.linear([name], bias=fusion.bias and name == self._steps.join)
@@ -303,6 +309,9 @@ class DecoderBlock(Generic[SeenT, CacheT]):
         index: the block's number in the model.
         attention: the block's.
         feed_forward: the block's.
+
+    Raises:
+        ValueError: the block keeps a state or has a gate behind its attention; no plan asks for it.
     """
 
     def __init__(
@@ -313,6 +322,9 @@ class DecoderBlock(Generic[SeenT, CacheT]):
         attention: Attention[SeenT, CacheT],
         feed_forward: FeedForward,
     ) -> None:
+        if config.blocks[index].gated or config.blocks[index].delta is not None:
+            raise ValueError(f"block {index}: states and gates are not computed here")
+
         def norm(name: str) -> torch.Tensor:
             return weights.vector(f"model.layers.{index}.{name}.weight")
 
