@@ -222,7 +222,7 @@ class Composer(QFrame):
     def _room_for_setup(self) -> int:
         """Logical pixels for the words on the button, which push nothing else aside."""
         row, button = self._row, self.setup_button
-        others = [row.itemAt(at) for at in range(row.count())]
+        others = [item for at in range(row.count()) if (item := row.itemAt(at)) is not None]
         taken = sum(each.minimumSize().width() for each in others if each.widget() is not button)
         gaps = row.spacing() * sum(not each.isEmpty() for each in others)
         frame = button.sizeHint().width() - button.fontMetrics().horizontalAdvance(button.text())
