@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-
 
 def version() -> str:
     """Return the installed version; "development" when run from sources that are not installed."""
+    from importlib import metadata  # reads mails and archives: not before it is asked for
+
     try:
         return metadata.version("duotail")
     except metadata.PackageNotFoundError:

@@ -76,6 +76,8 @@ Section "Duotail"
   System::Call 'kernel32::SetEnvironmentVariable(t "UV_PYTHON_INSTALL_DIR", t "$INSTDIR\python")'
   System::Call 'kernel32::SetEnvironmentVariable(t "UV_CACHE_DIR", t "$INSTDIR\cache")'
   System::Call 'kernel32::SetEnvironmentVariable(t "UV_NO_CONFIG", t "1")'
+  ; The certificates that Windows trusts: a virus scanner or a firm's proxy may have one of its own.
+  System::Call 'kernel32::SetEnvironmentVariable(t "UV_SYSTEM_CERTS", t "1")'
   DetailPrint "$(FETCHING)"
   ; The environment is made beside the old one, which goes on working until the new one is whole.
   RMDir /r "$INSTDIR\env.new"

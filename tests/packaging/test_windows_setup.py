@@ -30,7 +30,8 @@ int main(int count, char **words) {
     snprintf(path, sizeof path, "%s\\..\\calls.txt", here);
     FILE *log = fopen(path, "a");
     for (int i = 1; i < count; ++i) fprintf(log, "%s|", words[i]);
-    fprintf(log, "%s|%s\n", getenv("UV_CACHE_DIR"), getenv("UV_PYTHON_INSTALL_DIR"));
+    char *wanted[] = {"UV_SYSTEM_CERTS", "UV_CACHE_DIR", "UV_PYTHON_INSTALL_DIR"};
+    for (int i = 0; i < 3; ++i) fprintf(log, "%s%s", getenv(wanted[i]), i < 2 ? "|" : "\n");
     fclose(log);
     if (!strcmp(words[1], "venv")) {
         CreateDirectoryA(words[count - 1], NULL);
@@ -94,9 +95,9 @@ def test_it_installs_opens_models_and_leaves_what_is_the_users(
     calls = [line.split("|") for line in (home / "calls.txt").read_text().splitlines()]
     assert [call[0] for call in calls] == ["venv", "pip", "pip"]
     assert "--require-hashes" in calls[1]
-    assert calls[1][-3].endswith("duotail.lock")
-    assert calls[2][-3].endswith("duotail-0-win.whl")
-    assert calls[0][-2:] == [r"C:\first\cache", r"C:\first\python"]
+    assert calls[1][-4].endswith("duotail.lock")
+    assert calls[2][-4].endswith("duotail-0-win.whl")
+    assert calls[0][-3:] == ["1", r"C:\first\cache", r"C:\first\python"]
     assert (home / "setup" / "duotail.lock").read_bytes() == (
         ROOT / "packaging/duotail.lock"
     ).read_bytes()
