@@ -29,6 +29,7 @@ from app.engine_link.measured import Measured, MeasuredSpeeds
 from app.engine_link.measured_file import MeasuredFile
 from app.engine_link.running import Running
 from app.engine_link.window_loop import WindowLoop
+from app.garbage import collect_here
 from app.models.choice import ModelChoice
 from app.models.crash_offer import offer_starter
 from app.models.manager import ModelManager
@@ -78,11 +79,6 @@ _log = logging.getLogger(__name__)
 
 _ALIVE_S = 30.0
 """A load that made progress so lately hangs as little as it has crashed."""
-
-_YOUNG, _MIDDLE, _ALL = 700, 10, 100
-"""When Python looks for garbage: among new objects, what has lasted once, and all; its own, but
-for the last. With 10 it looks through everything amid a load, which stops all threads for 25 ms.
-"""
 
 _UNSEEN_MS = 2000
 """A window that was not painted by then is hidden or minimised, and starts its engine as well."""
@@ -210,6 +206,7 @@ class Assembly:
             *(self.tools, self.window),
         )
         self.window.settings_asked.connect(self.house.show_settings)
+        self.window.comparison_asked.connect(partial(_compare, without, self.window))
         self.window.update_asked.connect(self.house.look_for_update)
         self.window.server_indicator.clicked.connect(self.house.show_requests)
         self.model_server.failed.connect(self.house.tell_of_server)
@@ -410,6 +407,12 @@ def performance_panel(
     return panel
 
 
+def _compare(without: WithoutDraft, window: QWidget) -> None:
+    from app.performance.side_by_side import compare
+
+    compare(without, window)
+
+
 def page_makers(
     manager: ModelManager,
     choosing: RunChoice,
@@ -472,6 +475,7 @@ def make_application() -> QApplication:
     application.setApplicationName("duotail")
     application.setApplicationDisplayName("Duotail")
     application.setDesktopFileName("duotail")
+    collect_here(application)
     return application
 
 
@@ -519,8 +523,6 @@ def run(
     signal.signal(signal.SIGINT, lambda _number, _frame: application.quit())
     assembly.window.show_fitted()
     gc.freeze()  # what the start has made stays: collections that look through it take 30 ms
-    gc.set_threshold(_YOUNG, _MIDDLE, _ALL)
-    gc.enable()
     first = _FirstPaint(assembly.window)
     # Only now, with the first picture on the screen: what the engine imports takes a while.
     first.painted.connect(lambda: assembly.start(model=model, measure=measure))

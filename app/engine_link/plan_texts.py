@@ -100,7 +100,7 @@ def _target(plan: PlanSummary, card: str) -> str:
         return tr("target on the CPU")
     if some == every:
         return tr("target on {device}").format(device=card)
-    return tr("target on the CPU ({some} of {all} layers on {device})").format(
+    return tr("target on {device} ({some} of {all} layers) and the CPU").format(
         some=number(some), all=number(every), device=card
     )
 

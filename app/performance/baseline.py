@@ -104,11 +104,20 @@ class WithoutDraft(QObject):
     @property
     def possible(self) -> bool:
         """True if one could begin now."""
+        return not self.hindrance
+
+    @property
+    def hindrance(self) -> str:
+        """Return what is missing for one to begin now; "" where nothing is."""
         status = self._bridge.status
-        ready = status.phase is Phase.READY and self._session.live is None
-        ready = ready and status.measuring_done is None
-        asked = any(each.role is Role.USER for each in self._session.messages)
-        return ready and not self.measuring and self.has_draft and asked
+        idle = status.phase is Phase.READY and self._session.live is None and not self.measuring
+        if not idle or status.measuring_done is not None:
+            return tr("Possible once a model is ready and nothing else is running.")
+        if not self.has_draft:
+            return tr("No draft is in use: the target writes every token itself.")
+        if not any(each.role is Role.USER for each in self._session.messages):
+            return tr("Ask something first: the last question is answered once more.")
+        return ""
 
     def measure(
         self, *, quietly: bool = False, tokens: int = _TOKENS, drafting: bool = False

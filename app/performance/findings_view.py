@@ -74,12 +74,9 @@ class FindingsView(Card):
         self.drafting.setChecked(without.drafting)
 
     def _compare(self) -> None:
-        from app.performance.side_by_side import SideBySide
+        from app.performance.side_by_side import compare
 
-        dialog = SideBySide(self._without, self.window())
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.open()
-        dialog.start()
+        compare(self._without, self.window())
 
     def _measure_or_cancel(self) -> None:
         if self._without.measuring:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QTimer, QUrl
+from PySide6.QtCore import Qt, QTimer, QUrl
 from PySide6.QtGui import QHideEvent, QTextDocument
 from PySide6.QtWidgets import QDialog, QLabel, QPushButton, QTextBrowser, QWidget
 
+from app.notices import tell
 from app.performance import wording
 from app.performance.baseline import WithoutDraft
 from app.theme.fonts import scaled
@@ -113,6 +114,17 @@ class SideBySide(QDialog):
 
     def _show_state(self) -> None:
         self.again.setEnabled(self._without.possible)
+
+
+def compare(without: WithoutDraft, parent: QWidget) -> None:
+    """Open the comparison and begin with it, or say what is missing for it."""
+    if without.hindrance:
+        tell(without.hindrance)
+        return
+    dialog = SideBySide(without, parent)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.open()
+    dialog.start()
 
 
 class _Rendered(QTextBrowser):

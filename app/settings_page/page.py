@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QSize, Signal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from PySide6.QtCore import QEvent, QSize, QTimer, Signal
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QFrame, QLineEdit, QListWidget, QListWidgetItem, QWidget
 
@@ -28,64 +32,106 @@ _ICONS = {
     SettingsSection.PRIVACY: "lock",
 }
 
+_SEEN_MS = 200
+"""By then the first section is on the screen, as a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """More than settings in a section.
+
+    `make` returns a widget and the rows in it, which the search finds like others. `behind`: the
+    setting whose row stands before it; empty: it comes last.
+    """
+
+    section: SettingsSection
+    make: Callable[[QWidget], tuple[QWidget, Sequence[LabelledRow]]]
+    behind: str = ""
+
 
 class SettingsPage(QWidget):
-    """Every setting. A search field shows the rows of all sections that hold the words."""
+    """Every setting. A search field shows the rows of all sections that hold the words.
+
+    A section is made when it is shown, the others soon after the first picture, one in each turn of
+    the loop: all at once, with a style sheet, take 70 ms.
+    """
 
     restart_asked = Signal(bool)
     """Start anew; True: in safe mode."""
+    delete_conversations_asked = Signal()
+    forget_measured_asked = Signal()
+    """Both as in `PrivacyPage`."""
 
     def __init__(
-        self, settings: SettingsStore, theme: Theme, paths: Paths, parent: QWidget | None = None
+        self,
+        settings: SettingsStore,
+        theme: Theme,
+        paths: Paths,
+        panels: Sequence[Panel] = (),
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self.rows: dict[str, SettingRow] = {}
+        self._settings, self._paths = settings, paths
+        self._panels = (*panels, Panel(SettingsSection.PRIVACY, self._make_privacy))
         self.search = QLineEdit(self, placeholderText=tr("Search settings"))
         self.search.setAccessibleName(tr("Search settings"))
         self.search.setClearButtonEnabled(True)
         self.sections = QListWidget(self)
         self.sections.setAccessibleName(tr("Sections"))
-        self.privacy = PrivacyPage(paths, self, hub_cache=settings.value.hub_cache)
-        self._blocks = {section: _Block(section, settings, self) for section in SettingsSection}
-        for block in self._blocks.values():
-            for row in block.rows:
-                if isinstance(row, SettingRow):
-                    self.rows[row.name] = row
-                    row.restart.clicked.connect(lambda _=False: self.restart_asked.emit(False))
-        self._blocks[SettingsSection.PRIVACY].take(self.privacy, self.privacy.rows)
+        self._blocks = {section: _Block(section, self) for section in SettingsSection}
+        self._unmade = list(SettingsSection)
         self._nothing = plain_label(tr("No settings found."), self, "muted")
         self._arrange()
         self.sections.currentRowChanged.connect(lambda _row: self._choose())
         self.search.textChanged.connect(self._filter)
         QShortcut(QKeySequence(QKeySequence.StandardKey.Find), self, self.search.setFocus)
-        self.privacy.restart_asked.connect(self.restart_asked)
-        self.privacy.reset_settings_asked.connect(settings.reset_all)
         theme.changed.connect(self._recolour)
         self._recolour()
-        self.sections.setCurrentRow(0)
+        QTimer.singleShot(_SEEN_MS, self, self._make_next)
+
+    @property
+    def rows(self) -> dict[str, SettingRow]:
+        """The rows of settings by name; makes those that are not there yet."""
+        self._make_all()
+        rows = (row for block in self._blocks.values() for row in block.rows)
+        return {row.name: row for row in rows if isinstance(row, SettingRow)}
+
+    @cached_property
+    def privacy(self) -> PrivacyPage:
+        """Data and privacy, at the end of its section."""
+        page = PrivacyPage(self._paths, self, hub_cache=self._settings.value.hub_cache)
+        page.restart_asked.connect(self.restart_asked)
+        page.reset_settings_asked.connect(self._settings.reset_all)
+        page.delete_conversations_asked.connect(self.delete_conversations_asked)
+        page.forget_measured_asked.connect(self.forget_measured_asked)
+        return page
 
     def show_section(self, section: SettingsSection) -> None:
         """Go to a section."""
         self.search.clear()
         self.sections.setCurrentRow(list(SettingsSection).index(section))
 
-    def take(
-        self,
-        section: SettingsSection,
-        widget: QWidget,
-        rows: list[LabelledRow],
-        behind: str = "",
-    ) -> None:
-        """Show more in a section.
+    def _make_privacy(self, _parent: QWidget) -> tuple[QWidget, Sequence[LabelledRow]]:
+        return self.privacy, self.privacy.rows
 
-        Args:
-            section: where.
-            widget: the rows together.
-            rows: found by the search like others.
-            behind: setting whose row stands before them; empty: they come last.
-        """
-        self._blocks[section].take(widget, rows, self.rows.get(behind))
-        self._filter(self.search.text())
+    def _make(self, section: SettingsSection) -> None:
+        if section not in self._unmade:
+            return
+        self._unmade.remove(section)
+        block = self._blocks[section]
+        block.make(self._settings, [each for each in self._panels if each.section is section])
+        for row in block.rows:
+            if isinstance(row, SettingRow):
+                row.restart.clicked.connect(lambda _=False: self.restart_asked.emit(False))
+
+    def _make_all(self) -> None:
+        for section in SettingsSection:
+            self._make(section)
+
+    def _make_next(self) -> None:
+        if self._unmade:
+            self._make(self._unmade[0])
+            QTimer.singleShot(0, self, self._make_next)
 
     def _arrange(self) -> None:
         side = QFrame(self)
@@ -135,6 +181,10 @@ class SettingsPage(QWidget):
     def _filter(self, text: str) -> None:
         words = text.casefold().split()
         chosen = list(SettingsSection)[self.sections.currentRow()]
+        if words:
+            self._make_all()
+        else:
+            self._make(chosen)
         found = False
         for section, block in self._blocks.items():
             shown = block.filter(words) if words else block.show_all(visible=section is chosen)
@@ -143,12 +193,12 @@ class SettingsPage(QWidget):
 
 
 class _Block(QWidget):
-    """One section: its name and its rows."""
+    """One section: its name and, once it is made, its rows."""
 
-    def __init__(self, section: SettingsSection, settings: SettingsStore, parent: QWidget) -> None:
+    def __init__(self, section: SettingsSection, parent: QWidget) -> None:
         super().__init__(parent)
         self.hide()  # what is not seen need not be dressed yet
-        self._section = tr(section.value).casefold()
+        self._section = section
         self._layout = vbox(
             plain_label(tr(section.value), self, "heading"),
             Spacing(10),
@@ -157,21 +207,27 @@ class _Block(QWidget):
             margins=0,
         )
         self.rows: list[LabelledRow] = []
+
+    def make(self, settings: SettingsStore, panels: Sequence[Panel]) -> None:
+        """Make everything, from top to bottom: the keyboard goes in the same order."""
         for name, spec in SPECS.items():
-            if spec.section is section:
+            if spec.section is self._section:
                 row = SettingRow(name, settings, self)
                 self.rows.append(row)
                 self._layout.addWidget(row)
+                self._add(panel for panel in panels if panel.behind == name)
+        self._add(panel for panel in panels if not panel.behind)
 
-    def take(self, widget: QWidget, rows: list[LabelledRow], behind: QWidget | None = None) -> None:
-        """Show more, below the rows or behind one of them."""
-        self.rows += rows
-        place = self._layout.count() if behind is None else self._layout.indexOf(behind) + 1
-        self._layout.insertWidget(place, widget)
+    def _add(self, panels: Iterable[Panel]) -> None:
+        for panel in panels:
+            widget, rows = panel.make(self)
+            self.rows += rows
+            self._layout.addWidget(widget)
 
     def filter(self, words: list[str]) -> bool:
         """Show the rows that hold the words, all where the section itself does; whether any."""
-        if all(word in self._section for word in words):
+        name = tr(self._section.value).casefold()
+        if all(word in name for word in words):
             return self.show_all(visible=True)
         found = [row for row in self.rows if row.says(words)]
         for row in self.rows:

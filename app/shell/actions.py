@@ -101,6 +101,7 @@ class WindowActions(QObject):
             _Row(tr("Continue the last answer"), "Ctrl+Return", self._send_or_continue),
             _Row(tr("Copy the last answer"), "Ctrl+Shift+C", self._copy_answer),
             _Row(tr("Show the rounds of the last answer"), "Ctrl+Shift+R", self._show_rounds),
+            _Row(tr("Compare side by side"), "", self._window.comparison_asked.emit),
             _Row(tr("Undo the last deletion"), "Ctrl+Z", session.undo_deletion),
             _Row(tr("Sampling"), "Ctrl+T", chat.open_setup),
             _Row(tr("Think before answering"), "Ctrl+Shift+K", chat.toggle_thinking),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from app.settings.model import SettingsSection
 from app.theme.theme import Theme
 from app.tools.access import ToolAccess
 from app.version import version
+from app.widgets.labels import LabelledRow
 from engine.errors import UserFixable
 from engine.language import tr
 
@@ -67,25 +69,39 @@ class Housekeeping(QObject):
     def show_settings(self, section: SettingsSection = SettingsSection.GENERAL) -> None:
         """Open the settings at a section."""
         from app.settings_page.dialog import SettingsDialog
-        from app.settings_page.serving import ServingPanel
+        from app.settings_page.page import Panel
+
+        panels = (
+            Panel(SettingsSection.GENERAL, self._updates_row, behind="reopen_last"),
+            Panel(SettingsSection.TOOLS, self._tools_panel),
+            Panel(SettingsSection.SERVER, self._serving_panel, behind="serve"),
+        )
+        dialog = SettingsDialog(
+            self._settings, self._theme, self._paths, panels, self._window, section
+        )
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.page.restart_asked.connect(self.start_anew)
+        dialog.page.delete_conversations_asked.connect(self._delete_conversations)
+        dialog.page.forget_measured_asked.connect(self.forget_measured_asked)
+        dialog.open()
+
+    def _updates_row(self, parent: QWidget) -> tuple[QWidget, Sequence[LabelledRow]]:
+        row = self.updates.row(parent)
+        return row, [row]
+
+    def _tools_panel(self, parent: QWidget) -> tuple[QWidget, Sequence[LabelledRow]]:
         from app.settings_page.tools import ToolsPanel
 
-        dialog = SettingsDialog(self._settings, self._theme, self._paths, self._window)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        page, place = dialog.page, SettingsSection.SERVER
-        panel = ServingPanel(self._server, self._settings, page)
-        panel.requests_asked.connect(dialog.close)
+        panel = ToolsPanel(self._tools.toolbox, parent)
+        return panel, panel.rows
+
+    def _serving_panel(self, parent: QWidget) -> tuple[QWidget, Sequence[LabelledRow]]:
+        from app.settings_page.serving import ServingPanel
+
+        panel = ServingPanel(self._server, self._settings, parent)
+        panel.requests_asked.connect(parent.window().close)
         panel.requests_asked.connect(self.show_requests)
-        page.take(place, panel, panel.rows, behind="serve")
-        tools = ToolsPanel(self._tools.toolbox, page)
-        page.take(SettingsSection.TOOLS, tools, tools.rows)
-        checked = self.updates.row(page)
-        page.take(SettingsSection.GENERAL, checked, [checked], behind="reopen_last")
-        page.show_section(section)
-        dialog.page.restart_asked.connect(self.start_anew)
-        dialog.page.privacy.delete_conversations_asked.connect(self._delete_conversations)
-        dialog.page.privacy.forget_measured_asked.connect(self.forget_measured_asked)
-        dialog.open()
+        return panel, panel.rows
 
     def show_server(self) -> None:
         """Open the settings of the server."""

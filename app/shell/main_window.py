@@ -83,6 +83,8 @@ class MainWindow(QMainWindow):
     """The one window."""
 
     settings_asked = Signal()
+    comparison_asked = Signal()
+    """The last question is to be answered with the draft and without it."""
     update_asked = Signal()
     """A newer version is to be looked for."""
 

@@ -72,6 +72,11 @@ LATER = (
     "app.settings_page.tool_server_json",
     "app.settings_page.tool_servers",
     "app.settings_page.tools",
+    "app.settings_page.privacy",
+    "app.settings_page.serving",
+    "app.settings_page.dialog",
+    "engine.updates",
+    "app.shell.updates",
 )
 """Modules of the settings."""
 _LATER_MS = 6_000

@@ -21,6 +21,10 @@ _REFRESH = 8
 
 _FORGET_SLOWDOWN = 0.7
 
+_STALE = 4.0
+"""What has long not been measured counts as so many measurements, about as many as a trial brings:
+a single one, which may be a hiccup, does not outweigh it."""
+
 _LATELY = 8
 """Steps of a width whose times `StepSeconds` averages, the latest counting most."""
 
@@ -82,6 +86,11 @@ class Mean:
         self._total = self._total * self._keep + value
         self.weight = self.weight * self._keep + 1
         self.value = self._total / self.weight
+
+    def fade(self) -> None:
+        """Forget as with a measurement, but without one: what it is of may change meanwhile."""
+        if self.weight > _STALE:
+            self._total, self.weight = self._total * self._keep, self.weight * self._keep
 
     @property
     def known(self) -> KnownMean:
@@ -147,6 +156,11 @@ class MeanByKind:
         for mean in (self._all, self._kinds[self._kind], self._now):
             mean.add(value)
 
+    def fade(self) -> None:
+        """Forget a little, as drafting rests."""
+        for mean in (self._all, self._kinds[self._kind], self._now):
+            mean.fade()
+
     def known(self, name: str) -> dict[str, KnownMean]:
         """The mean of all text by this name, and that of each kind by its own behind it."""
         kinds = {f"{name} {kind}": mean.known for kind, mean in self._kinds.items()}
@@ -211,6 +225,11 @@ class Costs:
         elif self._since < _REFRESH:
             return
         self._refresh()
+
+    def fade(self) -> None:
+        """Forget a little, as drafting rests."""
+        for factor in self._factors:
+            factor.fade()
 
     @property
     def known(self) -> tuple[KnownMean, ...]:
@@ -313,6 +332,11 @@ class DraftCosts(Costs):
     def draft_seconds(self, depth: int, width: int) -> float:
         """Return the seconds of drafting so many levels of a width."""
         return (self.begin.value or 0.0) + depth * self.of(width)
+
+    def fade(self) -> None:
+        """See `Costs`."""
+        super().fade()
+        self.begin.fade()
 
     def learn(self, depth: int, width: int, seconds: float) -> None:
         """Learn from so many levels, drafted in a round."""

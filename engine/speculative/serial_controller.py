@@ -200,6 +200,9 @@ class SerialController(Controller):
         if not drafting:
             self._following = False
             self.switch.observe(self._plain)
+            if not self.switch.pays:
+                self._verify.fade()
+                self._draft.fade()
             return
         levels, width, following = self._levels, self._widths.now, self._following
         # What lookup added the draft has to read before it goes on.

@@ -175,6 +175,9 @@ class OffSwitch:
             if usual:
                 for mean, value in zip(self._means[self.now], drafted, strict=True):
                     mean.add(value)
+        elif not self.pays:  # what rests is known less and less
+            for mean in self.means_by_kind.values():
+                mean.fade()
         share = _COMPARISONS_SHARE if self.pays else _TRIALS_SHARE
         self.credit += -lost if self._on_credit else share * seconds
         self._on_credit = False

@@ -35,14 +35,14 @@ class DraftAttention(nn.Module):
 
     def __init__(self, config: ModelConfig, inputs: int) -> None:
         super().__init__()
-        dim = config.head_dim
-        self._dim, self._scale = dim, config.attention_scale
-        self._group = config.num_heads // config.num_kv_heads
-        self.q_proj = nn.Linear(inputs, config.num_heads * dim, bias=config.qkv_bias)
-        self.k_proj = nn.Linear(inputs, config.num_kv_heads * dim, bias=config.qkv_bias)
-        self.v_proj = nn.Linear(inputs, config.num_kv_heads * dim, bias=config.qkv_bias)
+        block, dim = config.typical, config.typical.head_dim
+        self._dim, self._scale = dim, block.attention_scale
+        self._group = block.heads // block.kv_heads
+        self.q_proj = nn.Linear(inputs, block.heads * dim, bias=config.qkv_bias)
+        self.k_proj = nn.Linear(inputs, block.kv_heads * dim, bias=config.qkv_bias)
+        self.v_proj = nn.Linear(inputs, block.kv_heads * dim, bias=config.qkv_bias)
         self.o_proj = nn.Linear(
-            config.num_heads * dim, config.hidden_size, bias=config.attention_out_bias
+            block.heads * dim, config.hidden_size, bias=config.attention_out_bias
         )
 
     def forward(
@@ -93,7 +93,7 @@ class DraftFeedForward(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        hidden, inner = config.hidden_size, config.intermediate_size
+        hidden, inner = config.hidden_size, config.typical.inner
         self.gate_proj = nn.Linear(hidden, inner, bias=config.mlp_bias)
         self.up_proj = nn.Linear(hidden, inner, bias=config.mlp_bias)
         self.down_proj = nn.Linear(inner, hidden, bias=config.mlp_bias)
@@ -194,7 +194,7 @@ class _Trunk(nn.Module):
         self.layers = nn.ModuleList(
             DraftBlock(config, begins=head and index == 0) for index in range(config.num_layers)
         )
-        if config.fusion is None or config.fusion.kind == "eagle3":
+        if config.fusion is None or config.fusion.steps.final_norm:
             self.norm = RmsNorm(config.hidden_size, config.rms_norm_eps)
         if not head:
             self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)

@@ -20,6 +20,7 @@ from download_bugs import (
     sizes_taken_for_hashes,
 )
 from drafting_bugs import (
+    disturbed_rounds_never_forgotten,
     draft_keeps_rejected_keys,
     drafted_keys_below_the_wrong_node,
     drafts_deaf_to_a_stop,
@@ -58,7 +59,7 @@ from model_bugs import (
     spaces_behind_control_tokens_doubled,
     window_without_the_row_itself,
 )
-from native_bugs import rows_between_stretches_nobodys
+from native_bugs import rows_between_stretches_nobodys, what_a_wider_head_has_left
 from parallel_bugs import (
     drafted_tail_shown,
     failures_of_the_draft_swallowed,
@@ -80,6 +81,7 @@ from planning_bugs import (
     drafts_leave_their_embedding_behind,
     drafts_take_no_memory,
     features_take_no_memory,
+    states_left_out_of_an_offered_context,
 )
 from planting import everywhere
 from recurrent_bugs import (
@@ -482,6 +484,7 @@ BUGS: dict[str, Bug] = {
             borrowed_matrices_kept_with_the_head,
             ("tests/engine/loading/test_loading_heads_anywhere.py",),
         ),
+        Bug(disturbed_rounds_never_forgotten, (_DECODE + "test_controller_answers.py",)),
         Bug(node_without_its_parent, (_DECODE + "test_tree.py",)),
         Bug(damaged_cache_trusted, _CACHE),
         Bug(cache_by_path_and_size, _CACHE),
@@ -496,6 +499,7 @@ BUGS: dict[str, Bug] = {
             ("tests/engine/service/test_placement_watch.py",),
         ),
         Bug(features_take_no_memory, _PLAN),
+        Bug(states_left_out_of_an_offered_context, ("tests/engine/plan/test_planner.py",)),
         Bug(failed_loads_keep_what_they_had, ("tests/engine/session/test_accelerated.py",)),
         Bug(ledger_omission, ("tests/engine/backend/test_held_memory.py",)),
         Bug(siblings_seen_on_an_accelerator, (_ACCELERATOR + "one_arithmetic.py",)),
@@ -507,6 +511,7 @@ BUGS: dict[str, Bug] = {
         Bug(factors_of_short_texts_for_long_ones, _PARITY),
         Bug(cut_off_files_taken_for_whole, (_MODEL + "gguf/test_gguf_file.py",)),
         Bug(rows_between_stretches_nobodys, ("tests/engine/backend/test_native_pool.py",)),
+        Bug(what_a_wider_head_has_left, ("tests/engine/backend/test_uneven_blocks.py",)),
         Bug(rejected_rows_in_the_state, ("tests/engine/backend/test_delta.py",)),
         Bug(accepted_rows_left_among_the_rejected, ("tests/engine/backend/test_delta.py",)),
         Bug(convolution_over_neighbours, ("tests/engine/backend/test_delta.py",)),

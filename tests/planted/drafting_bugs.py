@@ -134,3 +134,10 @@ def drafts_deaf_to_a_stop() -> None:
         return honest(self, *arguments[:4])
 
     DraftCall.__call__ = call  # type: ignore[method-assign]
+
+
+def disturbed_rounds_never_forgotten() -> None:
+    """What was learnt while other programs held the processor holds as long as drafting rests."""
+    from engine.speculative.costs import Mean
+
+    Mean.fade = lambda _self: None  # type: ignore[method-assign]

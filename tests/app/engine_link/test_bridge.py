@@ -305,10 +305,10 @@ def test_a_measurement_shows_while_nothing_else_goes_on() -> None:
     ("layers", "device", "simulated", "words"),
     [
         (0, "CPU", False, "CPU, draft: SmolLM2 135M draft + lookup"),
-        (24, "CPU", False, "draft on the CPU, target on the CPU (24 of 36 layers on the GPU)"),
+        (24, "CPU", False, "draft on the CPU, target on the GPU (24 of 36 layers) and the CPU"),
         (36, "Card", False, "draft on the GPU, target on the GPU"),
         (0, "Card", True, "draft on the simulated GPU, target on the CPU"),
-        (3, "Card", True, "(3 of 36 layers on the simulated GPU)"),
+        (3, "Card", True, "target on the simulated GPU (3 of 36 layers) and the CPU"),
     ],
 )
 def test_the_split_is_told(layers: int, device: str, simulated: bool, words: str) -> None:

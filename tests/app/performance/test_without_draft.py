@@ -154,6 +154,27 @@ def test_with_and_without_the_draft_run_side_by_side(desk: Desk, page: Performan
     desk.bot.waitUntil(lambda: Stop(desk.script.requests[-1].id) in desk.script.commands)
 
 
+def test_the_list_of_commands_compares_or_says_what_is_missing(
+    desk: Desk, page: PerformancePage
+) -> None:
+    def compare() -> None:
+        actions = desk.assembly.window.actions()
+        next(each for each in actions if each.text() == "Compare side by side").trigger()
+
+    desk.session.open(None)
+    compare()
+    assert desk.assembly.window.findChild(SideBySide) is None
+    assert desk.banners.texts == ["Ask something first: the last question is answered once more."]
+    desk.type_and_send("Tell me of words.")
+    desk.answered()
+    desk.bot.waitUntil(page.board.findings.beside.isEnabled)
+    compare()
+    dialog = desk.assembly.window.findChild(SideBySide)
+    assert dialog is not None
+    desk.bot.waitUntil(lambda: "tokens/s" in dialog.speeds[1].text())
+    dialog.close()
+
+
 def test_answers_side_by_side_are_typeset_and_load_nothing(
     desk: Desk, page: PerformancePage
 ) -> None:

@@ -26,9 +26,13 @@ from app.settings.model import SPECS, SettingsSection
 from app.settings.presets import BALANCED, BUILT_IN, PRECISE
 from app.settings.prompts import BUILT_IN_PROMPTS, SavedPrompt
 from app.settings_page.dialog import SettingsDialog
+from app.settings_page.page import Panel
 from app.settings_page.presets_dialog import PresetsDialog
+from app.settings_page.privacy import PlaceRow
 from app.settings_page.prompts_dialog import PromptsDialog
+from app.settings_page.rows import SettingRow
 from app.theme.theme import Theme, ThemeChoice
+from app.widgets.labels import LabelledRow
 from engine import language
 
 # What a window without a screen cannot do, Qt says for every dialog.
@@ -78,6 +82,56 @@ def test_sections_are_shown_one_at_a_time(dialog: SettingsDialog, qtbot: QtBot) 
         assert shown(dialog) == {n for n, s in SPECS.items() if s.section is section}
         assert dialog.page.privacy.isVisible() is (section is SettingsSection.PRIVACY)
         qtbot.keyClick(dialog.page.sections, Qt.Key.Key_Down)
+
+
+def made(dialog: SettingsDialog) -> set[str]:
+    return {row.name for row in dialog.page.findChildren(SettingRow)}
+
+
+def test_settings_open_with_one_section_and_make_the_others_later(
+    store: SettingsStore, paths: Paths, theme: Theme, qtbot: QtBot
+) -> None:
+    dialog = SettingsDialog(store, theme, paths, section=SettingsSection.CHAT)
+    qtbot.addWidget(dialog)
+    assert made(dialog) == {n for n, s in SPECS.items() if s.section is SettingsSection.CHAT}
+    qtbot.waitUntil(lambda: len(made(dialog)) > len(shown(dialog)), timeout=20_000)
+    qtbot.waitUntil(lambda: len(dialog.page.findChildren(PlaceRow)) > 0, timeout=20_000)
+    assert made(dialog) == {n for n, s in SPECS.items() if s.section is not None}
+    dialog.show()
+    assert shown(dialog) == {n for n, s in SPECS.items() if s.section is SettingsSection.CHAT}
+
+
+def test_what_is_typed_at_once_is_looked_for_in_sections_not_made_yet(
+    store: SettingsStore, paths: Paths, theme: Theme, qtbot: QtBot
+) -> None:
+    dialog = SettingsDialog(store, theme, paths)
+    qtbot.addWidget(dialog)
+    dialog.page.search.setText("crash")
+    dialog.show()
+    found = [row for row in dialog.page.findChildren(PlaceRow) if row.isVisible()]
+    assert found
+
+
+def test_the_keyboard_visits_a_panel_where_it_stands(
+    store: SettingsStore, paths: Paths, theme: Theme, qtbot: QtBot
+) -> None:
+    def panel(parent: QWidget) -> tuple[QWidget, list[LabelledRow]]:
+        row = LabelledRow("More", "", QPushButton("More"), parent)
+        return row, [row]
+
+    more = Panel(SettingsSection.GENERAL, panel, behind="language")
+    dialog = SettingsDialog(store, theme, paths, [more])
+    qtbot.addWidget(dialog)
+    widget, names = dialog.page.sections.nextInFocusChain(), []
+    while widget is not dialog.page.sections:
+        if isinstance(widget, QComboBox | QCheckBox | QPushButton) and widget.accessibleName():
+            names.append(widget.accessibleName())
+        elif isinstance(widget, QPushButton):
+            names.append(widget.text())
+        widget = widget.nextInFocusChain()
+    at = names.index("More")
+    assert SPECS["language"].label in names[:at]
+    assert SPECS["reopen_last"].label in names[at:]
 
 
 def test_searching_finds_rows_of_every_section(dialog: SettingsDialog, qtbot: QtBot) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from virtual_time import Text, Timed, at_fixed_depths, busy, calm, plainly, texts, write
@@ -24,6 +25,8 @@ UNEVEN = (
     *((9, 56.3), (16, 92.2), (32, 180.0)),
 )
 """As a real target was measured: some rows cost nothing, the one behind them more than all."""
+AVX2 = ((1, 3.3), (2, 3.4), (3, 4.0), (4, 4.6), (5, 5.7), (8, 8.1), (16, 15.0), (32, 30.0))
+"""The starter without AVX-512: from the third on rows cost."""
 TINY = ((1, 0.13), (2, 0.18), (4, 0.3), (8, 0.42), (16, 0.8), (32, 1.6))
 
 PAIRS = {
@@ -128,6 +131,54 @@ def test_other_programs_do_not_mislead_it(name: str) -> None:
     pair = pair_of(*PAIRS[name], 0.7)
     best = min(at_fixed_depths(pair, 128, ANSWERS))
     assert best / sum(seconds(pair, 128, known(pair, busy), busy)) >= 0.9
+
+
+HELD = ((1, 5.8), (2, 10.0), (3, 13.2), (4, 16.6), (5, 20.0), (8, 30.0), (16, 60.0), (32, 120.0))
+"""The starter beside a program that holds a core: rows, which want both, cost far more than one."""
+
+
+def after_others(pair: Timed, answers: int, seed: int) -> tuple[SerialController, list[float]]:
+    """Ten answers, then some while others hold a core; the seconds of these, were that not so."""
+    controller = first_ever(pair)
+    for number in range(10):
+        write(pair, Text.of(pair, 96, seed + number), 96, controller, calm(number))
+    held = replace(pair, verify=tuple((rows, each / 1e3) for rows, each in HELD), level=1.5e-3)
+    spent = [
+        write(held, Text.of(pair, 96, seed - number), 96, controller, calm(number))
+        for number in range(answers)
+    ]
+    return controller, spent
+
+
+def test_what_was_learnt_while_others_held_the_processor_is_soon_forgotten() -> None:
+    """Drafting did not pay meanwhile. A trial or two are enough to see that it does again."""
+    pair = pair_of(AVX2, 0.31, 0.2, 0.55, spread=2.0)
+    plain, gains = plainly(pair, 96, 1), list[float]()
+    for seed in range(100, 500, 100):
+        controller, _ = after_others(pair, 20, seed)
+        assert controller.fallback_reason is not None, "it has learnt so"
+        gains += [
+            plain / write(pair, Text.of(pair, 96, seed + 50 + n), 96, controller, calm(n))
+            for n in range(12)
+        ][-4:]
+        assert controller.fallback_reason is None
+    assert sum(gains) / len(gains) > 1.2
+
+
+def test_drafting_that_cannot_pay_costs_nothing_after_others_either() -> None:
+    """What is forgotten is tried no more often than before."""
+    pair = pair_of(AVX2, 0.6, 0.2, 0.2, spread=2.0)
+    assert plainly(pair, 96, ANSWERS) < min(at_fixed_depths(pair, 96, ANSWERS)), "it cannot pay"
+    plain = plainly(pair, 96, 1)
+    for seed in range(100, 500, 100):
+        controller, spent = after_others(pair, 20, seed)
+        alone = HELD[0][1] / 1e3 * 95
+        assert alone * len(spent) / sum(spent) >= 0.985
+        later = [
+            write(pair, Text.of(pair, 96, seed + 50 + n), 96, controller, busy(n))
+            for n in range(20)
+        ]
+        assert plain * len(later) / sum(later) >= 0.985
 
 
 def test_moments_of_other_programs_never_end_drafting() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+from collections import Counter
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -201,6 +204,29 @@ def test_phi3_swallows_blanks_behind_control_tokens(published_folder: Path) -> N
     library = Library.from_file(str(published_folder / "phi-3-mini" / "tokenizer.json"))
     text = "<|user|>\nHello there<|end|>\n<|assistant|>\n"
     assert tokenizer.encode_rendered(text) == library.encode(text).ids
+
+
+def test_other_threads_get_their_turn_while_a_vocabulary_is_built() -> None:
+    """The window's: the library takes what it is given in one call, and lets go in Python only."""
+    words = [f"hello{number}" for number in range(4096)]
+    metadata = byte_level()
+    metadata["tokenizer.ggml.tokens"] += words
+    metadata["tokenizer.ggml.token_type"] += [int(PieceKind.NORMAL)] * len(words)
+    turns: Counter[str] = Counter()
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call":
+            turns[frame.f_code.co_qualname] += 1
+
+    sys.setprofile(note)
+    try:
+        tokenizer = Tokenizer.from_gguf(metadata)
+    finally:
+        sys.setprofile(None)
+    assert turns["_IdInTurns.__index__"] >= len(words) // 512
+    assert turns["_MergesInTurns.__iter__"] >= 5
+    assert tokenizer.encode_text("hello") == [metadata["tokenizer.ggml.tokens"].index("hello")]
+    assert tokenizer.id_of("hello4095") == len(metadata["tokenizer.ggml.tokens"]) - 1
 
 
 def test_a_large_vocabulary_builds_quickly() -> None:
