@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from download_bugs import (
+    a_head_beside_a_model_opened_in_its_place,
     notes_of_a_file_that_was_changed,
     room_for_the_largest_download_only,
     sizes_taken_for_hashes,
@@ -559,6 +560,10 @@ BUGS: dict[str, Bug] = {
         ),
         Bug(calibration_deaf_to_a_stop, ("tests/engine/devices/test_calibration.py",)),
         Bug(sizes_taken_for_hashes, ("tests/engine/hub/test_download_parts.py",)),
+        Bug(
+            a_head_beside_a_model_opened_in_its_place,
+            ("tests/engine/hub/test_download_worker.py",),
+        ),
         Bug(notes_of_a_file_that_was_changed, ("tests/engine/hub/test_download_parts.py",)),
         Bug(room_for_the_largest_download_only, ("tests/engine/hub/test_download_parts.py",)),
         Bug(hosts_known_by_their_beginning, (_SERVER + "access.py",)),

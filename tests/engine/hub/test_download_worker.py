@@ -21,6 +21,7 @@ from tiny_models import write_chat_model
 
 from engine.commands import Load
 from engine.hub.download import worker
+from engine.hub.download.cache import model_path
 from engine.hub.messages import FetchedModel, FetchProgress, Job, Packaging, Refused
 from engine.hub.remote.variants import gguf_variants
 from engine.loading.planned_load import plan_load
@@ -72,6 +73,7 @@ def test_a_head_beside_a_model_comes_along_and_drafts_for_it(at: Desk, tmp_path:
     answer = at.fetch(job)
 
     assert isinstance(answer, FetchedModel)
+    assert Path(answer.model) == model_path(job, at.place(job))
     assert Path(answer.model).name == "tiny-7B-F32.gguf"
     planned = plan_load(Load(Path(answer.model)), machine_with(64 << 30))
     (draft,) = planned.inspection.drafts
