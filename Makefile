@@ -12,9 +12,10 @@ BOOTSTRAP = @test -n "$(PYTHON)" || { \
 	"$(PYTHON)" packaging/bootstrap.py --gpu "$(GPU)"
 
 # Three processes: on two cores, one computes while another waits for a window or a process. The
-# tests of a file stay together. What is compiled is kept, whatever the environment says: else each
-# process that a test starts compiles everything anew.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile
+# tests of a file stay together. A process that crashes ends the run: its tests, given to another
+# one, would be waited for without end. What is compiled is kept, whatever the environment says: else
+# each process that a test starts compiles everything anew.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --max-worker-restart 0
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run desktop test test-all sanitize fuzz release bench-peer gpu-check lint format texts clean

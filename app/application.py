@@ -29,6 +29,7 @@ from app.engine_link.measured import Measured, MeasuredSpeeds
 from app.engine_link.measured_file import MeasuredFile
 from app.engine_link.running import Running
 from app.engine_link.window_loop import WindowLoop
+from app.garbage import collect_here
 from app.models.choice import ModelChoice
 from app.models.crash_offer import offer_starter
 from app.models.manager import ModelManager
@@ -78,11 +79,6 @@ _log = logging.getLogger(__name__)
 
 _ALIVE_S = 30.0
 """A load that made progress so lately hangs as little as it has crashed."""
-
-_YOUNG, _MIDDLE, _ALL = 700, 10, 100
-"""When Python looks for garbage: among new objects, what has lasted once, and all; its own, but
-for the last. With 10 it looks through everything amid a load, which stops all threads for 25 ms.
-"""
 
 _UNSEEN_MS = 2000
 """A window that was not painted by then is hidden or minimised, and starts its engine as well."""
@@ -479,6 +475,7 @@ def make_application() -> QApplication:
     application.setApplicationName("duotail")
     application.setApplicationDisplayName("Duotail")
     application.setDesktopFileName("duotail")
+    collect_here(application)
     return application
 
 
@@ -518,6 +515,7 @@ def run(
     if trouble is not None:
         report(trouble)
     instance.started_again.connect(assembly.started_again)
+    instance.other_started.connect(assembly.house.tell_of_other)
     if settings.is_new:
         settings.change(first_start=True)
     if settings.value.first_start:
@@ -525,8 +523,6 @@ def run(
     signal.signal(signal.SIGINT, lambda _number, _frame: application.quit())
     assembly.window.show_fitted()
     gc.freeze()  # what the start has made stays: collections that look through it take 30 ms
-    gc.set_threshold(_YOUNG, _MIDDLE, _ALL)
-    gc.enable()
     first = _FirstPaint(assembly.window)
     # Only now, with the first picture on the screen: what the engine imports takes a while.
     first.painted.connect(lambda: assembly.start(model=model, measure=measure))

@@ -9,8 +9,7 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from app.data_folder.paths import absolute_path, find_paths
@@ -45,8 +44,8 @@ def _run(arguments: list[str]) -> int:
     if arguments[:2] == ["bench", "ui"]:
         from app.showcase.measure.command import main as measure
 
-        with _nothing_collected():
-            return measure(arguments[2:])
+        gc.disable()
+        return measure(arguments[2:])
     if arguments and arguments[0] in COMMANDS:
         from engine.cli import main as command_line
 
@@ -63,20 +62,20 @@ def _run(arguments: list[str]) -> int:
     except Absent as error:
         sys.stderr.write(f"{error}\n")
         return _NO_DISPLAY
-    with _nothing_collected():
-        try:
-            from app.application import run
-        except ImportError as error:
-            sys.stderr.write(_incomplete(error))
-            return _BROKEN
-        return run(
-            paths,
-            language=options.language,
-            model=options.model,
-            measure=True,
-            simulate_gpu=options.simulate_gpu,
-            device=options.device,
-        )
+    gc.disable()  # what a start makes stays, nearly all; later `app.garbage` collects
+    try:
+        from app.application import run
+    except ImportError as error:
+        sys.stderr.write(_incomplete(error))
+        return _BROKEN
+    return run(
+        paths,
+        language=options.language,
+        model=options.model,
+        measure=True,
+        simulate_gpu=options.simulate_gpu,
+        device=options.device,
+    )
 
 
 def _incomplete(error: ImportError) -> str:
@@ -100,16 +99,6 @@ class _Version(argparse._VersionAction):  # noqa: SLF001 - for its help
 
         self.version = f"duotail {version()}"
         super().__call__(parser, namespace, values, option_string)
-
-
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Look for no garbage until `run` asks for it again: what a start makes stays, nearly all."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -6,7 +6,8 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, Protocol, TypeVar
+from itertools import count
+from typing import Any, Protocol, TypeVar, cast
 
 from PySide6.QtCore import QObject, QRunnable, QThreadPool
 from shiboken6 import isValid
@@ -18,6 +19,8 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Told_co = TypeVar("Told_co", covariant=True)
+_Outcome = tuple[object, Exception | None]
+"""The result of a call, or else its error."""
 _LONG_AT_ONCE, _SHORT_AT_ONCE = 4, 4
 """Threads; most of them wait for a disk or another process."""
 
@@ -26,18 +29,34 @@ class _Courier(QObject):
     """Brings results from the threads they were made in to the window's.
 
     There is one, for ever: whatever belongs to a part of the window can be destroyed while another
-    thread sends through it, and that crashes the process.
+    thread sends through it, and that crashes the process. What takes a result stays here until
+    then, as it refers to widgets: the thread that lets go of them last destroys them.
     """
 
-    arrived = TypedSignal[Callable[[], None]]()
+    arrived = TypedSignal[int]()
 
     def __init__(self) -> None:
         super().__init__()
+        self._expected: dict[int, Callable[..., None]] = {}
+        self._numbers = count()
         self.arrived.connect(self._hand_over)
 
-    def _hand_over(self, take: Callable[[], None]) -> None:
-        """Call `take` in the window's thread."""
-        take()
+    def expect(self, take: Callable[[T], None]) -> Callable[[T], None]:
+        """Return what brings one result to `take`, from any thread."""
+        number = next(self._numbers)
+        self._expected[number] = take
+        return partial(self._bring, number)
+
+    def _bring(self, number: int, result: object) -> None:
+        self._expected[number] = partial(self._expected[number], result)
+        try:
+            self.arrived.emit(number)
+        except RuntimeError:
+            _log.debug("the window has gone, and nobody waits for this result")
+
+    def _hand_over(self, number: int) -> None:
+        """Call what expects the result, in the window's thread."""
+        self._expected.pop(number)()
 
 
 @cache
@@ -76,33 +95,33 @@ def window_calls() -> Callable[[Callable[[], None]], None]:
     courier = _courier()
 
     def call(take: Callable[[], None]) -> None:
-        try:
-            courier.arrived.emit(take)
-        except RuntimeError:
-            _log.debug("the window has gone, and nobody waits for this result")
+        courier.expect(lambda _nothing: take())(None)
 
     return call
 
 
+def expect_in_window(
+    owner: QObject, done: Callable[[T], None], failed: Callable[[Exception], None]
+) -> Callable[[Ended[T]], None]:
+    """Return what brings ended work of any thread to `hand_over`; ask in the window's thread."""
+    return _courier().expect(partial(hand_over, owner, done, failed))
+
+
 class _Work(QRunnable):
-    def __init__(
-        self,
-        call: Callable[[], object],
-        done: Callable[[object], None],
-        failed: Callable[[Exception], None],
-    ) -> None:
+    def __init__(self, call: Callable[[], object], tell: Callable[[_Outcome], None]) -> None:
         super().__init__()
-        self._call, self._done, self._failed = call, done, failed
-        self._tell = window_calls()
+        self._calls, self._tell = [call], tell
 
     def run(self) -> None:
         """Work in a thread of the pool."""
-        take: Callable[[], None]
+        self._tell(self._outcome())
+
+    def _outcome(self) -> _Outcome:
+        """Do the work, and let go of it before anybody hears: it may refer to widgets."""
         try:
-            take = partial(self._done, self._call())
+            return self._calls.pop()(), None
         except Exception as error:  # noqa: BLE001 - told in the window's thread
-            take = partial(self._failed, error)
-        self._tell(take)
+            return None, error
 
 
 @cache
@@ -136,11 +155,16 @@ def in_background(
         long: it may take many seconds; then it waits for other such calls only.
     """
 
-    def finish(then: Callable[[T], None] | Callable[[Exception], None], value: object) -> None:
-        if isValid(owner):
-            then(value)  # type: ignore[arg-type]
+    def finish(outcome: _Outcome) -> None:
+        value, error = outcome
+        if not isValid(owner):
+            return
+        if error is None:
+            done(cast("T", value))
+        else:
+            failed(error)
 
-    _pool(long=long).start(_Work(call, partial(finish, done), partial(finish, failed)))
+    _pool(long=long).start(_Work(call, _courier().expect(finish)))
 
 
 class NewestOnly(QObject):

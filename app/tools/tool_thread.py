@@ -6,12 +6,11 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
-from functools import partial
 from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject
 
-from app.engine_link.background import hand_over, window_calls
+from app.engine_link.background import expect_in_window
 from app.tools.entry import Cancel
 
 _GOODBYE_S = 6.0
@@ -25,7 +24,6 @@ class ToolThread:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._call = window_calls()
 
     def run(
         self,
@@ -39,9 +37,7 @@ class ToolThread:
         Neither is called once `owner` is gone. Returns what calls it off; then neither is called.
         """
         future = asyncio.run_coroutine_threadsafe(work, self._started())
-        future.add_done_callback(
-            lambda ended: self._call(partial(hand_over, owner, done, failed, ended))
-        )
+        future.add_done_callback(expect_in_window(owner, done, failed))
         return future.cancel
 
     def _started(self) -> asyncio.AbstractEventLoop:

@@ -7,7 +7,6 @@ this.
 
 from __future__ import annotations
 
-import gc
 import mmap
 import weakref
 from collections import deque
@@ -18,6 +17,7 @@ from threading import Lock
 
 from engine.errors import OutOfMemory
 from engine.language import later, tr
+from engine.machine.garbage import collect_garbage
 from engine.machine.memory import DeviceMemory, Shortage
 
 GIB = 2**30
@@ -162,7 +162,7 @@ class Ledger:
         """
         entry = Allocation(owner, purpose, nbytes, touched, mapped, self._released)
         if not self._enter(entry):
-            gc.collect()  # what fills the budget may be garbage already
+            collect_garbage()  # what fills the budget may be garbage already
             if not self._enter(entry):
                 raise self._refusal(owner, purpose, nbytes)
         return entry

@@ -282,13 +282,16 @@ class Segment(ABC):
 
 
 def check_head(config: ModelConfig, blocks: range, *, embed: bool, head: bool) -> None:
-    """Raise `ValueError` where a config has a fusion that cannot be compiled like this."""
+    """Raise `ValueError` where a fusion, or shared keys, cannot be compiled like this."""
+    owners = (config.blocks[index].shares_kv_with for index in blocks)
+    if any(owner is not None and owner not in blocks for owner in owners):
+        raise ValueError("blocks that share keys and values are of one segment")
     fusion = config.fusion
     if fusion is None:
         return
     if blocks != range(config.num_layers) or not (embed and head):
         raise ValueError("a feature head is one segment")
-    if (fusion.width == config.hidden_size) == (fusion.kind == "eagle3"):
+    if (fusion.width == config.hidden_size) != bool(fusion.steps.join):
         raise ValueError("a head of this kind cannot go on from its own features")
 
 

@@ -62,22 +62,19 @@ class Attention(ABC, Generic[SeenT, CacheT]):
 
     def __init__(self, config: ModelConfig, weights: LayerWeights, index: int) -> None:
         prefix = f"model.layers.{index}.self_attn."
-        self._heads, self._kv_heads = config.num_heads, config.num_kv_heads
-        self._group = config.num_heads // config.num_kv_heads
-        self._head_dim = config.head_dim
-        self._scale, self._softcap = config.attention_scale, config.attention_softcap
+        self._block = block = config.blocks[index]
+        self._heads, self._kv_heads = block.heads, block.kv_heads
+        self._group, self._head_dim = block.heads // block.kv_heads, block.head_dim
+        self._scale, self._softcap = block.attention_scale, config.attention_softcap
         self._eps = config.rms_norm_eps
-        self._block = config.blocks[index]
-        qkv = [f"{prefix}{part}_proj" for part in "qkv"]
+        qkv = [f"{prefix}{part}_proj" for part in block.projections]
         self._qkv = weights.linear(qkv, bias=config.qkv_bias)
         self._out = weights.linear([f"{prefix}o_proj"], bias=config.attention_out_bias)
-        self._norm: torch.Tensor | None = None  # [heads + kv heads, head dim]
+        self._norm: torch.Tensor | None = None  # [heads + own kv heads, head dim]
         if config.qk_norm:
-            norms = [weights.vector(f"{prefix}{part}_norm.weight") for part in "qk"]
-            counts = self._heads, self._kv_heads
-            self._norm = torch.cat(
-                [norm.expand(count, -1) for norm, count in zip(norms, counts, strict=True)]
-            )
+            counts = dict(zip(block.projections[:2], (self._heads, self._kv_heads), strict=False))
+            norms = {part: weights.vector(f"{prefix}{part}_norm.weight") for part in counts}
+            self._norm = torch.cat([norms[part].expand(counts[part], -1) for part in counts])
         self._sinks: torch.Tensor | None = None  # [kv heads, 1, group]
         if config.sinks:
             sinks = weights.vector(f"{prefix}sinks")
@@ -100,9 +97,12 @@ class Attention(ABC, Generic[SeenT, CacheT]):
     def _projected(
         self, x: torch.Tensor, turns: Turns, *, large: bool
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Queries, keys (both rotated) and values of x: [n, heads or kv heads, head dim]."""
+        """Queries, keys (both rotated) and values of x: [n, heads or kv heads, head dim].
+
+        Of keys and values there are none where it looks at another block's.
+        """
         qkv = self._qkv(x, large=large).view(len(x), -1, self._head_dim)
-        turning = self._heads + self._kv_heads
+        turning = self._heads + (self._kv_heads if self._block.stores_kv else 0)
         placed = qkv[:, :turning]
         if self._norm is not None:
             placed = rms_norm(placed, self._norm, self._eps)
@@ -247,14 +247,21 @@ def _gated(activation: Activation, gate: torch.Tensor, up: torch.Tensor) -> torc
 
 
 class Fuser:
-    """Weights and arithmetic of a head's fusion."""
+    """Weights and arithmetic of a head's fusion.
+
+    Raises:
+        ValueError: the head returns normed outputs, as an MTP head does; no plan asks for it.
+    """
 
     def __init__(self, config: ModelConfig, fusion: Fusion, weights: LayerWeights) -> None:
-        self._fusion, self._eps = fusion, config.rms_norm_eps
-        self._matrices: list[Projection] = [
-            weights.linear([name], bias=fusion.biased) for name in fusion.matrices
-        ]
-        self._norms = [weights.vector(name) for name in fusion.norms]
+        if fusion.steps.returns_normed:
+            raise ValueError("outputs of a head are not normed here")
+        self._steps, self._eps, self._fusion = fusion.steps, config.rms_norm_eps, fusion
+        self._matrices: dict[str, Projection] = {
+            name: weights.linear([name], bias=fusion.bias and name == self._steps.join)
+            for name in self._steps.matrices
+        }
+        self._norms = {name: weights.vector(name) for name in self._steps.norms}
 
     def begin(
         self, embedded: torch.Tensor, features: torch.Tensor, *, own: bool
@@ -266,37 +273,31 @@ class Fuser:
             features: the target's, fp32 [n, width], or what the head itself has put out, [n, d].
             own: which of the two.
         """
-        if self._fusion.kind == "dgf":
-            x = self._gated(embedded, features)
-        elif self._fusion.kind == "linear":
-            (joined,) = self._matrices
-            x = joined(torch.cat((embedded, features), dim=1), large=True)
-        else:
-            return self._beside(embedded, features, own=own)
+        steps, hidden = self._steps, embedded.shape[1]
+        path = features
+        if steps.feature and not (own and not steps.join):
+            path = self._matrices[steps.feature](features, large=True)
+        beside = self._normed(path, steps.feature_norm)
+        token = self._normed(embedded, steps.token_norm)
+        if steps.token:
+            token = self._matrices[steps.token](token)
+        # Slices keep the rows apart, so that on the CPU a row's vector tail is its own.
+        both = torch.empty(len(token), hidden + beside.shape[1], device=token.device)
+        first, second = both[:, :hidden], both[:, hidden:]
+        a, b = (first, second) if steps.gated else (second, first)
+        a.copy_(beside)
+        b.copy_(token)
+        if steps.token:
+            silu(b, inplace=True)
+        if not steps.join:
+            return (beside if self._fusion.residual_normed else path.clone()), both
+        x = self._matrices[steps.join](both, large=True)
+        if steps.gated:
+            x = b.add_(a.sub_(b).mul_(x.sigmoid_()))
         return x, x
 
-    def _gated(self, embedded: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
-        """z * a + (1 - z) * b."""
-        feature, token, gate = self._matrices
-        hidden = embedded.shape[1]
-        # Slices keep the rows apart, so that on the CPU a row's vector tail is its own.
-        both = torch.empty(len(embedded), 2 * hidden, device=embedded.device)
-        a, b = both[:, :hidden], both[:, hidden:]
-        a.copy_(feature(features, large=True))
-        b.copy_(token(rms_norm(embedded, self._norms[0], self._eps)))
-        silu(b, inplace=True)
-        z = gate(both, large=True).sigmoid_()
-        return b.add_(a.sub_(b).mul_(z))
-
-    def _beside(
-        self, embedded: torch.Tensor, features: torch.Tensor, *, own: bool
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        (together,) = self._matrices
-        x = features.clone() if own else together(features, large=True)
-        of_token, of_feature = self._norms
-        normed = rms_norm(x, of_feature, self._eps)
-        seen = torch.cat((rms_norm(embedded, of_token, self._eps), normed), dim=1)
-        return normed if self._fusion.residual_normed else x, seen
+    def _normed(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        return rms_norm(x, self._norms[name], self._eps) if name else x
 
 
 class DecoderBlock(Generic[SeenT, CacheT]):
@@ -308,6 +309,9 @@ class DecoderBlock(Generic[SeenT, CacheT]):
         index: the block's number in the model.
         attention: the block's.
         feed_forward: the block's.
+
+    Raises:
+        ValueError: the block keeps a state or has a gate behind its attention; no plan asks for it.
     """
 
     def __init__(
@@ -318,12 +322,15 @@ class DecoderBlock(Generic[SeenT, CacheT]):
         attention: Attention[SeenT, CacheT],
         feed_forward: FeedForward,
     ) -> None:
+        if config.blocks[index].gated or config.blocks[index].delta is not None:
+            raise ValueError(f"block {index}: states and gates are not computed here")
+
         def norm(name: str) -> torch.Tensor:
             return weights.vector(f"model.layers.{index}.{name}.weight")
 
         self._eps = config.rms_norm_eps
         self._before_attention: torch.Tensor | None = None
-        if config.fusion is None or index > 0:  # a head's first block sees what its fusion gives
+        if config.fusion is None or index > 0 or config.fusion.steps.first_norm:
             self._before_attention = norm("input_layernorm")
         self._after_attention: torch.Tensor | None = None
         self._after_feed_forward: torch.Tensor | None = None

@@ -41,6 +41,9 @@ CONTEXT = 512
 MOST_ROWS = 64
 """Most new tokens of a timed forward."""
 
+_GROWTH = 512
+"""Tokens by which the context of `GoingOn` grows at most."""
+
 TURN = 4
 """Runs of one side before the next one's turn."""
 
@@ -154,6 +157,44 @@ class RoundSide(DecoderSide):
         count = len(tokens)
         request = VerifyRequest(tokens, range(-1, count - 1), tokens[:1], count)
         self._decoder.verify(self._state, self._draws, request)
+
+
+class GoingOn(DecoderSide):
+    """Our own side as rounds follow each other: some tokens of every forward stay.
+
+    A recurrent state takes them in with the next one. The context grows meanwhile, and is filled
+    anew where it has no room.
+
+    Args:
+        decoder: see `DecoderSide`.
+        context: see `DecoderSide`.
+        kept: tokens of a forward that stay; None: all.
+    """
+
+    def __init__(self, decoder: Decoder, context: int, kept: int | None) -> None:
+        super().__init__(decoder, context)
+        self._state = decoder.new_state(context + _GROWTH)
+        self._kept = kept
+
+    def forwards(self, counts: Sequence[int], runs: int) -> list[list[float]]:
+        """See `Side`; every timed forward follows one of as many tokens."""
+        times: list[list[float]] = [[] for _ in counts]
+        for _ in range(runs):
+            for count, spent in zip(counts, times, strict=True):
+                if not self._context <= len(self._state) <= self._context + _GROWTH - 2 * count:
+                    self._fill()
+                tokens = next_tokens(self._decoder.config.vocab_size, count)
+                self._compute(tokens)
+                start = perf_counter()
+                self._compute(tokens)
+                spent.append(perf_counter() - start)
+        return times
+
+    def _compute(self, tokens: list[int]) -> None:
+        """Run a forward behind what stayed of the one before."""
+        self._decoder.forward(self._state, tokens)
+        self._state.commit(range(len(tokens) if self._kept is None else self._kept))
+        self._state.discard()
 
 
 def prompt(vocab: int, length: int = CONTEXT) -> list[int]:

@@ -19,7 +19,7 @@ from engine.bench.prompts import BenchPrompt
 from engine.errors import ContextFull
 from engine.events import AnswerStats, Event, Finished
 from engine.loading.load import LoadedPair
-from engine.request import ChatRequest, Message, Role, SamplingParams
+from engine.request import ChatRequest, Grammar, Message, Role, SamplingParams
 from engine.session.answer import Answer
 
 PLAIN = "plain"
@@ -181,6 +181,7 @@ def measure(
     max_tokens: int,
     repeat: int,
     system: str | None = None,
+    grammar: Grammar | None = None,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> list[BenchPrompt]:
     """Let every strategy answer every prompt `repeat` times, in turns to and fro.
@@ -195,6 +196,7 @@ def measure(
         repeat: answers to each prompt by each strategy; plain decoding gives one before and after
             each of the others.
         system: what stands before the prompt.
+        grammar: what every answer follows.
         progress: told how many prompts of how many are done.
 
     Returns:
@@ -205,7 +207,7 @@ def measure(
     for number, prompt in enumerate(prompts):
         progress(number, len(prompts))
         messages = (*opening, Message(Role.USER, prompt.text))
-        request = ChatRequest(f"bench-{number}", messages, sampling, max_tokens)
+        request = ChatRequest(f"bench-{number}", messages, sampling, max_tokens, grammar=grammar)
         try:
             if not measured:  # first answers are slow: they touch memory
                 for strategy in strategies.values():

@@ -33,6 +33,7 @@ from engine.speculative.serial_controller import SerialController
 
 DEPTHS = tuple(range(1, 9))
 ROWS = (*range(1, 10), 16)
+_READINGS = 3
 SLACK = 16
 """Text known beyond the tokens asked for, so that no round is cut short by the end."""
 
@@ -97,11 +98,13 @@ class FirstToken:
         drafting: where the mode drafts.
         in_turns: of serial speculation as it is usually done; None for a feature head, which has
             nothing to read before the target has.
+        head_reads: for which a feature head reads the prompt, behind its first token.
     """
 
     plain: float
     drafting: float | None = None
     in_turns: float | None = None
+    head_reads: float | None = None
 
 
 @dataclass(slots=True)
@@ -217,8 +220,27 @@ class ShapeAnswers:
             return FirstToken(plain)
         own = self._first_token(self._auto.loop, 2)
         config = self._draft.config
-        head = isinstance(config, ModelConfig) and config.fusion is not None
-        return FirstToken(plain, own, None if head else self._in_turns(self._draft, 3))
+        if isinstance(config, ModelConfig) and config.fusion is not None:
+            return FirstToken(plain, own, head_reads=self._head_reads(self._draft, 3))
+        return FirstToken(plain, own, self._in_turns(self._draft, 3))
+
+    def _head_reads(self, head: ScriptedDraft, other: int) -> float:
+        """Median seconds for which a head reads what the target has read."""
+        decoding = self._unread(other)
+        for _ in decoding.prefill():
+            pass
+        context = DraftContext(
+            decoding.tokens, decoding.sampler, decoding.cancelled, decoding.state.features
+        )
+        spent = []
+        for _ in range(_READINGS):
+            drafter = HeadDrafter(head, PrefixCache(head, self._options.context))
+            drafter.begin(context)
+            started = perf_counter()
+            drafter.read(context, drafter.missing(context))
+            spent.append(perf_counter() - started)
+        self._state.crop(0)
+        return median(spent)
 
     def _in_turns(self, draft: ScriptedDraft, other: int) -> float:
         """Seconds to the first token of serial speculation as it is usually done.

@@ -115,6 +115,16 @@ def _qwen3_5(
     return _described("qwen3_5_text", blocks, hidden, inner, heads, 248320, **usual | others)
 
 
+_QWEN3_5_35B_A3B = _qwen3_5(
+    *(40, 2048, 512, (16, 2), 32),
+    model_type="qwen3_5_moe_text",
+    moe_intermediate_size=512,
+    shared_expert_intermediate_size=512,
+    num_experts=256,
+    num_experts_per_tok=8,
+    tie_word_embeddings=False,
+)
+
 _PHI4_MINI = _described(
     *("phi3", 32, 3072, 8192, (24, 8), 200064),
     max_position_embeddings=131072,
@@ -178,6 +188,7 @@ SHAPES: dict[str, Described] = {
     "qwen3.5-4b": _qwen3_5(32, 2560, 9216, (16, 4), 32),
     "qwen3.5-9b": _qwen3_5(32, 4096, 12288, (16, 4), 32, tie_word_embeddings=False),
     "qwen3.5-27b": _qwen3_5(64, 5120, 17408, (24, 4), 48, tie_word_embeddings=False),
+    "qwen3.5-35b-a3b": _QWEN3_5_35B_A3B,
     "llama2-7b": _described("llama", 32, 4096, 11008, (32, 32), 32000),
     "llama2-13b": _described("llama", 40, 5120, 13824, (40, 40), 32000),
     "llama3.1-8b": _llama3(32, 4096, 14336, (32, 8), 8.0, tie_word_embeddings=False),
@@ -206,22 +217,37 @@ SHAPES: dict[str, Described] = {
     "bench": _described("llama", 12, 2048, 8192, (16, 4), 32768, tie_word_embeddings=True),
 }
 
+# As many bytes without a recurrent state, for comparing: all blocks attend, and are wider.
+SHAPES |= {
+    f"{name}-attending": {**SHAPES[name], "full_attention_interval": 1, "intermediate_size": inner}
+    for name, inner in (("qwen3.5-0.8b", 4352), ("qwen3.5-2b", 6912), ("qwen3.5-4b", 9728))
+}
+
 
 def shape(name: str) -> ModelConfig:
-    """The published shape called `name`.
+    """The published shape called `name`; "S:8" is the first eight blocks of S.
 
     Raises:
         UserFixable: there is none of that name, or Duotail cannot run its family yet.
     """
+    published, _, blocks = name.partition(":")
     try:
-        described = SHAPES[name.lower()]
+        described = SHAPES[published.lower()]
     except KeyError:
         known = listed(SHAPES)
         raise UserFixable(
             tr("There is no shape “{name}”.").format(name=name),
             tr("Choose one of {known}.").format(known=known),
         ) from None
-    return parse_config(described)
+    config = parse_config(described)
+    if not blocks:
+        return config
+    if not blocks.isdecimal() or not 0 < int(blocks) <= config.num_layers:
+        raise UserFixable(
+            tr("{name} has no blocks “{blocks}”.").format(name=published, blocks=blocks),
+            tr("Choose a number from 1 to {count}.").format(count=config.num_layers),
+        )
+    return replace(config, blocks=config.blocks[: int(blocks)])
 
 
 def draft_shape(target: ModelConfig, hidden: int = 256, layers: int = 4) -> ModelConfig:
@@ -237,10 +263,11 @@ def draft_shape(target: ModelConfig, hidden: int = 256, layers: int = 4) -> Mode
 
 def head_shape(target: ModelConfig, fusion: Fusion, blocks: int) -> ModelConfig:
     """A feature head: dense blocks of the target's size."""
-    heads = target.num_heads, target.num_kv_heads
+    own = target.typical
     described = _described(
-        *("llama", blocks, target.hidden_size, target.intermediate_size, heads, target.vocab_size),
-        head_dim=target.head_dim,
+        *("llama", blocks, target.hidden_size, own.inner, (own.heads, own.kv_heads)),
+        target.vocab_size,
+        head_dim=own.head_dim,
         tie_word_embeddings=target.tie_word_embeddings and not fusion.own_head,
         max_position_embeddings=target.max_positions,
     )

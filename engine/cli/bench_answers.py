@@ -15,6 +15,7 @@ from engine.bench.peer.process import PLAIN as ALONE
 from engine.bench.peer.side import PeerWriter, drafting_peer_writer, peer_writer
 from engine.bench.prompts import BenchPrompt, first_of_each_category, read_prompts
 from engine.cli.exit_code import ExitCode
+from engine.cli.grammar_option import add_grammar_options, grammar_of
 from engine.cli.options import (
     add_model_options,
     add_options,
@@ -88,7 +89,7 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 
 def _add_prompt_options(parser: argparse.ArgumentParser, repeat: int) -> None:
-    """Declare --prompts, --limit, --repeat, --system and how tokens are drawn."""
+    """Declare --prompts, --limit, --repeat, --system, a grammar and how tokens are drawn."""
     parser.add_argument(
         "--prompts", type=Path, action="append", required=True, metavar="FILE.jsonl|FILE.txt",
         help=tr("file of prompts, JSON Lines or one prompt a line; may be given several times"),
@@ -102,6 +103,7 @@ def _add_prompt_options(parser: argparse.ArgumentParser, repeat: int) -> None:
         help=tr("answer every prompt this many times in every mode"),
     )  # fmt: skip
     add_options(parser, "--system")
+    add_grammar_options(parser)
     add_sampling_options(parser)
 
 
@@ -137,6 +139,7 @@ def measured_prompts(
         max_tokens=arguments.max_tokens or _MAX_TOKENS,
         repeat=arguments.repeat,
         system=arguments.system,
+        grammar=grammar_of(arguments),
         progress=lambda done, total: show_progress(told.format(done=done, total=total) + " "),
     )
     if not measured:
@@ -154,6 +157,11 @@ def run_speculate(arguments: argparse.Namespace) -> ExitCode:
     """Measure one draft, by category, beside a peer if asked, and print."""
     prompts, params = _prompts(arguments), sampling(arguments)
     if arguments.peer is not None:  # before a model is loaded
+        if grammar_of(arguments) is not None:
+            raise UserFixable(
+                tr("llama.cpp is measured without a grammar only."),
+                tr("Leave out --peer, or --schema and --grammar."),
+            )
         find_interpreter(DRAFTING if arguments.peer == DRAFTING_PEER else ALONE)
     pair = load_pair(arguments)
     if not pair.drafts:

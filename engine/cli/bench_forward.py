@@ -11,6 +11,7 @@ from engine.bench.formats import FormatCost, measure_formats
 from engine.bench.forward import (
     CONTEXT,
     DecoderSide,
+    GoingOn,
     Side,
     Subject,
     forwards_in_turns,
@@ -64,6 +65,8 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         )
         add_options(parser, "--kv", "--threads", "--peer", "--json")
         add_options(parser, "--runs", default=20)
+        if run is run_verify:
+            _add_comparisons(parser)
         parser.set_defaults(run=run)
     parser = kinds.add_parser("formats", help=tr("measure memory and speed of every weight format"))
     add_options(parser, "--shape", default=SHAPE)
@@ -77,26 +80,41 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.set_defaults(run=run_formats)
 
 
+def _add_comparisons(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--beside",
+        metavar="S",
+        help=tr("also measure this shape, in the same run"),
+    )
+    parser.add_argument(
+        "--kept",
+        action="store_true",
+        help=tr("also measure behind rounds of which one token was kept, or all"),
+    )
+
+
 def run_decode(arguments: argparse.Namespace) -> ExitCode:
     """Plain decoding speed."""
     with _sides(arguments) as (sides, settings):
-        speeds = [1 / seconds[1] for seconds in forwards_in_turns(sides, (1,), arguments.runs)]
+        times = forwards_in_turns(list(sides.values()), (1,), arguments.runs)
+        speeds = [1 / seconds[1] for seconds in times]
     return _report(arguments, {**_compared(speeds), "runs": arguments.runs, **settings})
 
 
 def run_verify(arguments: argparse.Namespace) -> ExitCode:
     """Milliseconds of a forward by its rows."""
     with _sides(arguments) as (sides, settings):
-        times = forwards_in_turns(sides, VERIFY_ROWS, arguments.runs)
+        times = forwards_in_turns(list(sides.values()), VERIFY_ROWS, arguments.runs)
     milliseconds = [[1e3 * seconds[n] for n in VERIFY_ROWS] for seconds in times]
-    named = dict(zip(("ms", "peer_ms"), milliseconds, strict=False))
+    named = {f"{name}ms": each for name, each in zip(sides, milliseconds, strict=True)}
     return _report(arguments, {"n": list(VERIFY_ROWS), **named, **settings})
 
 
 def run_prefill(arguments: argparse.Namespace) -> ExitCode:
     """Prompt tokens per second."""
     with _sides(arguments) as (sides, settings):
-        speeds = prefills_in_turns(sides, min(arguments.runs, MOST_PREFILLS), arguments.context)
+        runs = min(arguments.runs, MOST_PREFILLS)
+        speeds = prefills_in_turns(list(sides.values()), runs, arguments.context)
     return _report(arguments, {**_compared(speeds), **settings})
 
 
@@ -108,29 +126,45 @@ def _compared(speeds: Sequence[float]) -> dict[str, object]:
 
 
 @contextmanager
-def _sides(arguments: argparse.Namespace) -> Iterator[tuple[list[Side], dict[str, object]]]:
-    """Our side, with the peer's and its settings if asked for."""
+def _sides(arguments: argparse.Namespace) -> Iterator[tuple[dict[str, Side], dict[str, object]]]:
+    """Our side, by a name before its figures, with others and the peer's settings if asked for."""
     if arguments.peer is not None:
         find_interpreter()  # before minutes go into a model
     subject = _subject(arguments)
     length = arguments.context
-    own = DecoderSide(subject.decoder, length)
+    sides: dict[str, Side] = {"": DecoderSide(subject.decoder, length)}
+    decoders = {"": subject.decoder}
+    if beside := getattr(arguments, "beside", None):
+        other = random_subject(shape(beside), _wanted(arguments), arguments.threads).decoder
+        decoders["beside_"], sides["beside_"] = other, DecoderSide(other, length)
+    if getattr(arguments, "kept", False):
+        for name, decoder in decoders.items():
+            sides[f"{name}one_kept_"] = GoingOn(decoder, length, 1)
+            sides[f"{name}all_kept_"] = GoingOn(decoder, length, None)
     settings: dict[str, object] = {"context": length, "signature": subject.decoder.signature}
     if arguments.peer is None:
-        yield [own], settings
+        yield sides, settings
         return
     with llama_cpp(subject.config, subject.weights, arguments.threads, length=length) as peer:
-        yield [own, peer], {**settings, "peer": peer.settings}
+        yield {**sides, "peer_": peer}, {**settings, "peer": peer.settings}
 
 
 def _subject(arguments: argparse.Namespace) -> Subject:
-    wanted, threads = arguments.format or WeightFormat.AUTO, arguments.threads
-    kv = KvType(arguments.kv)
+    threads, kv = arguments.threads, KvType(arguments.kv)
     if arguments.shape is not None:
-        wanted = SHAPE_FORMAT if wanted == WeightFormat.AUTO else wanted
-        return random_subject(shape(arguments.shape), _known(wanted, FORMATS), threads, kv)
-    wish = WeightFormat(_known(wanted, list(WeightFormat)))
+        return random_subject(shape(arguments.shape), _wanted(arguments), threads, kv)
+    wish = WeightFormat(_known(arguments.format or WeightFormat.AUTO, list(WeightFormat)))
     return stored_subject(model_named(arguments.model), wish, threads, kv)
+
+
+def _wanted(arguments: argparse.Namespace) -> str:
+    """The format of random weights.
+
+    Raises:
+        UserFixable: there is none of that name.
+    """
+    wanted = arguments.format or WeightFormat.AUTO
+    return _known(SHAPE_FORMAT if wanted == WeightFormat.AUTO else wanted, FORMATS)
 
 
 def _known(wanted: str, formats: Sequence[str]) -> str:

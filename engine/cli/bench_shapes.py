@@ -140,6 +140,7 @@ def report(measured: ShapeSpeed, options: ShapeOptions) -> dict[str, object]:
         "ttft_ms": _milliseconds(measured.first_token.drafting),
         "plain_ttft_ms": _milliseconds(measured.first_token.plain),
         "serial_ttft_ms": _milliseconds(measured.first_token.in_turns),
+        "head_reads_ms": _milliseconds(measured.first_token.head_reads),
         "predicted_tokens_per_s": plan.tokens_per_s,
         "predicted_plain_tokens_per_s": plan.plain_tokens_per_s,
         "plan": plan_report(plan),

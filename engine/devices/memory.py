@@ -6,7 +6,6 @@ Do the allocators tell of everything they take, and does what is freed really go
 from __future__ import annotations
 
 import ctypes
-import gc
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from engine.backend.ledger import Ledger, Purpose
 from engine.devices.accelerators.nvml import Lost, Nvml, Unavailable
 from engine.devices.accelerators.torch_devices import held_by_torch
 from engine.machine.facts import CPU, Machine
+from engine.machine.garbage import collect_garbage
 
 _OWN = Path("/proc/self/smaps_rollup")
 
@@ -49,7 +49,7 @@ def _unshared() -> int | None:
 
 def give_memory_back() -> None:
     """Collect garbage and, where the C library keeps freed pages (glibc), hand them back."""
-    gc.collect()
+    collect_garbage()
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
         if trim is not None:

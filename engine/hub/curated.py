@@ -158,12 +158,12 @@ def _config(model: CuratedModel) -> ModelConfig:
 
 def _outline(config: ModelConfig) -> tuple[object, ...]:
     """Return what tells models of one family apart, whether their embedding is padded or not."""
-    experts = config.blocks[0].experts
+    own = config.typical
     return (
         config.family,
         config.num_layers,
         config.hidden_size,
-        config.num_heads,
-        config.num_kv_heads,
-        experts.intermediate_size if experts else config.intermediate_size,
+        own.heads,
+        own.kv_heads,
+        own.experts.intermediate_size if own.experts else own.inner,
     )

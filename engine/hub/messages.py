@@ -93,8 +93,9 @@ class Variant:
 
     Attributes:
         name: as in "Q4_K_M" or "BF16".
-        files: all that have to be fetched, weights first: parts, config, tokenizer, template.
-        weight_bytes: of the weights only.
+        files: all that have to be fetched, weights first: parts, MTP head, config, tokenizer,
+            template.
+        weight_bytes: of the model's weights only.
     """
 
     name: str

@@ -7,13 +7,13 @@ sizes are compared first, then headers, then the tokens of the few that are left
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from time import monotonic
 
 from engine.errors import UserFixable
+from engine.hub.remote.variants import is_head_of, letters
 from engine.hub.shelf.other_programs import ShelfSearch
 from engine.hub.shelf.shelf import ModelShelf
 from engine.hub.starter import user_data
@@ -127,6 +127,8 @@ def _fits(
             return own.vocabulary == fingerprint(tokens)
         head = own.for_target(config, draft.name, target.name)
         draft.draft_weights(head, target.own_weights(config), config.tie_word_embeddings)
+        if own.own:
+            return is_head_of(draft.name, f"{target.name} {target.path.name}")
         return made_for(own.target, target)
     except (UserFixable, OSError):
         return False
@@ -137,9 +139,5 @@ def made_for(told: str, target: LocalModel) -> bool:
 
     A repository, a file and a model differ in marks, and in what was done to its weights.
     """
-    wanted = _letters(told.rpartition("/")[2])
-    return bool(wanted) and wanted in _letters(f"{target.name} {target.path.name}")
-
-
-def _letters(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    wanted = letters(told.rpartition("/")[2])
+    return bool(wanted) and wanted in letters(f"{target.name} {target.path.name}")

@@ -164,14 +164,19 @@ def _whole(config: ModelConfig, of: Callable[[ModelConfig], Footprint]) -> Footp
     first = dict(zip(reversed(sorts), reversed(config.blocks), strict=True))
     parts = {key: of(replace(config, blocks=(block,))) for key, block in first.items()}
     one = parts[sorts[0]]
-    blocks = [parts[key].blocks[0] for key in sorts]
-    states = state_bytes(config)
-    return replace(one, blocks=tuple(blocks), states=states, config=config)
+    every = [parts[key] for key in sorts]
+    return replace(
+        one,
+        blocks=tuple([part.blocks[0] for part in every]),
+        kv_of_blocks=tuple([part.kv_of_blocks[0] for part in every]),
+        states=state_bytes(config),
+        config=config,
+    )
 
 
 def _sort(block: BlockConfig) -> tuple[object, ...]:
     """Return what the size of a block depends on."""
-    return block.experts, bool(block.window), block.delta
+    return block.sizes, bool(block.window)
 
 
 def _scaled(held: Footprint, factor: float) -> Footprint:

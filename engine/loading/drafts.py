@@ -57,7 +57,8 @@ def drafts_of(
     if named is not None:
         return (_draft(LocalModel.inspect(named), target, tokenizer, memory_available),)
     if choice is DraftChoice.MTP:
-        return (_draft(target.model.mtp(), target, tokenizer, memory_available),)
+        head = _beside(target, tokenizer) or target.model.mtp()
+        return (_draft(head, target, tokenizer, memory_available),)
     drafts = []
     if target.model.has_mtp:
         with suppress(UserFixable):  # nobody asked for it
@@ -67,6 +68,14 @@ def drafts_of(
             found = LocalModel.inspect(path)
             drafts.append(_draft(found, target, tokenizer, memory_available))
     return tuple(drafts)
+
+
+def _beside(target: InspectedModel, tokenizer: Tokenizer) -> LocalModel | None:
+    """Return an MTP head in a file of its own where the target's files have none."""
+    if target.model.has_mtp:
+        return None
+    found = map(LocalModel.inspect, drafts_here(target.model, lambda: tokenizer.vocabulary))
+    return next((model for model in found if _is_own(model)), None)
 
 
 def _draft(

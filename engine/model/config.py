@@ -103,31 +103,122 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class BlockConfig:
-    """The shape of one decoder block, as far as blocks differ.
+    """The shape of one decoder block.
 
     Attributes:
         rope: how positions are rotated; None where they are not (SmolLM3's every fourth block).
+        heads, kv_heads: heads of queries, and of keys and values, which they share evenly.
+        head_dim: numbers of each of them.
+        attention_scale: what query-key products are multiplied with.
+        inner: numbers within a dense feed-forward.
         window: a row attends to this many last positions of its path, its own included; 0: to all.
         experts: None for a dense feed-forward.
         gated: each head of the queries is followed by a gate: what it attends to is multiplied by
             the gate's sigmoid.
-        delta: in place of attention; None where the block attends.
+        delta: in place of attention, whose members then mean nothing; None where the block attends.
+        shares_kv_with: number of an earlier block, with heads like these, whose keys and values it
+            attends to instead of its own (Gemma 3n and 4); None: it has its own.
     """
 
     rope: RopeConfig | None
+    heads: int
+    kv_heads: int
+    head_dim: int
+    attention_scale: float
+    inner: int
     window: int = 0
     experts: Experts | None = None
     gated: bool = False
     delta: Delta | None = None
+    shares_kv_with: int | None = None
+
+    @property
+    def stores_kv(self) -> bool:
+        """Tell whether it has keys and values of its own."""
+        return self.delta is None and self.shares_kv_with is None
+
+    @property
+    def projections(self) -> str:
+        """Letters of what attention begins with: queries, and its own keys and values."""
+        return "qkv" if self.stores_kv else "q"
+
+    @property
+    def sizes(self) -> tuple[object, ...]:
+        """All that its bytes depend on."""
+        heads = self.heads, self.kv_heads, self.head_dim, self.gated, self.shares_kv_with is None
+        return self.delta or heads, self.experts or self.inner
 
 
-FusionKind = Literal["dgf", "linear", "eagle3"]
-_MATRICES: dict[FusionKind, tuple[str, ...]] = {
-    "dgf": ("fusion.feature", "fusion.token", "fusion.gate"),
-    "linear": ("fusion.linear",),
-    "eagle3": ("fusion.features",),
-}
+FusionKind = Literal["dgf", "linear", "mtp", "eagle3"]
 _FIRST = "model.layers.0."
+
+
+@dataclass(frozen=True, slots=True)
+class FusionSteps:
+    """How a kind of feature head joins a feature f with the next token's embedding e.
+
+    One equation for all kinds, of which each leaves steps out; names are those of tensors:
+
+        b = token_norm(e), and where there is a `token` matrix b = silu(token b)
+        a = feature f, or f where there is no such matrix; then a' = feature_norm(a)
+        gated: y = join [a'; b], z = sigmoid(y), x = z * a' + (1 - z) * b
+        otherwise: x = join [b; a'] + bias
+
+    Without a `join` matrix x is a, and the first block's queries, keys and values see [b; a']. The
+    head's own outputs then enter as a: they are not as wide as features.
+
+    Attributes:
+        gated: the joined numbers decide between the two.
+        first_norm: the first block norms what it gets.
+        final_norm: a norm follows the last block, for the logits.
+        returns_normed: a head's own output, its next feature, is what that norm gives.
+    """
+
+    feature: str = ""
+    token: str = ""
+    join: str = ""
+    token_norm: str = ""
+    feature_norm: str = ""
+    gated: bool = False
+    first_norm: bool = False
+    final_norm: bool = False
+    returns_normed: bool = False
+
+    @property
+    def matrices(self) -> tuple[str, ...]:
+        """Names of the matrices, in the order of the equation."""
+        return tuple(name for name in (self.feature, self.token, self.join) if name)
+
+    @property
+    def norms(self) -> tuple[str, ...]:
+        """Names of the norms."""
+        return tuple(name for name in (self.token_norm, self.feature_norm) if name)
+
+
+_STEPS: dict[FusionKind, FusionSteps] = {
+    "dgf": FusionSteps(
+        feature="fusion.feature",
+        token="fusion.token",
+        join="fusion.gate",
+        token_norm="fusion.norm.weight",
+        gated=True,
+    ),
+    "linear": FusionSteps(join="fusion.linear"),
+    "mtp": FusionSteps(
+        join="fusion.linear",
+        token_norm="fusion.norm.weight",
+        feature_norm="fusion.feature_norm.weight",
+        first_norm=True,
+        final_norm=True,
+        returns_normed=True,
+    ),
+    "eagle3": FusionSteps(
+        feature="fusion.features",
+        token_norm=f"{_FIRST}input_layernorm.weight",
+        feature_norm=f"{_FIRST}hidden_norm.weight",
+        final_norm=True,
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,20 +229,13 @@ class Fusion:
     tells token t + 2; drafting on, it gets its own output as the feature.
 
     Attributes:
-        kind: "dgf": Dovetail's dynamic gating fusion (arXiv 2412.18934); with u = norm(e),
-            a = W1 f, b = silu(W2 u) and z = sigmoid(Wz [a; b]): x = z * a + (1 - z) * b.
-            "linear": EAGLE-1 and 2; x = W [e; f] + bias.
-            "eagle3": EAGLE-3; x = W f of several taps (own outputs enter as they are), and the
-            first block's queries, keys and values see [norm(e); norm(x)].
-            The first block has an input norm, and what comes out is normed for the logits, where
-            `has_norms` says so.
+        kind: "dgf": Dovetail's dynamic gating fusion (arXiv 2412.18934); "linear": EAGLE-1 and 2;
+            "mtp": of Qwen3.5 and others, in the model's own files; "eagle3": EAGLE-3.
         target_hidden: numbers of a hidden state of the target.
         taps: target blocks whose outputs are the features, side by side; none: what its final norm
             gives, the input of its output matrix.
-        bias: "linear" has one.
-        normed: "linear": x = W [norm(e); norm(f)] + bias, and it has norms as a model has (MTP).
-        returns_normed: a head's own output, its next feature, is what the final norm gives.
-        residual_normed: "eagle3": what the first block adds to is norm(x) rather than x.
+        bias: the matrix that joins has one.
+        residual_normed: where the first block sees both, it adds to a' rather than a.
         own_embedding, own_head: whether the head has these matrices, or uses the target's.
     """
 
@@ -159,40 +243,19 @@ class Fusion:
     target_hidden: int
     taps: tuple[int, ...] = ()
     bias: bool = False
-    normed: bool = False
-    returns_normed: bool = False
     residual_normed: bool = False
     own_embedding: bool = False
     own_head: bool = False
 
     @property
+    def steps(self) -> FusionSteps:
+        """The steps of its kind."""
+        return _STEPS[self.kind]
+
+    @property
     def width(self) -> int:
         """Numbers of a token's features."""
         return self.target_hidden * max(len(self.taps), 1)
-
-    @property
-    def matrices(self) -> tuple[str, ...]:
-        """Names of the matrices that join features and tokens, in the order of the equations."""
-        return _MATRICES[self.kind]
-
-    @property
-    def biased(self) -> bool:
-        """Tell whether these have biases."""
-        return self.bias and self.kind == "linear"
-
-    @property
-    def norms(self) -> tuple[str, ...]:
-        """Names of the norms of what enters: of embeddings, and behind it that of the features."""
-        if self.kind == "eagle3":
-            return f"{_FIRST}input_layernorm.weight", f"{_FIRST}hidden_norm.weight"
-        if self.normed:
-            return "fusion.norm.weight", "fusion.feature_norm.weight"
-        return ("fusion.norm.weight",) if self.kind == "dgf" else ()
-
-    @property
-    def has_norms(self) -> bool:
-        """Tell whether the first block has an input norm, and a final norm follows the last."""
-        return self.kind == "eagle3" or self.normed
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +263,6 @@ class ModelConfig:
     """Shape and constants of a decoder-only model.
 
     Attributes:
-        intermediate_size: of the dense feed-forwards.
-        attention_scale: what query-key products are multiplied with.
         attention_softcap, logit_softcap: x -> cap * tanh(x / cap) on scores and logits; 0: none.
         embedding_scale: what embeddings are multiplied with.
         qk_norm: each head of queries and keys is normed (RMS) before it is rotated.
@@ -216,17 +277,12 @@ class ModelConfig:
     family: str
     vocab_size: int
     hidden_size: int
-    intermediate_size: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
     rms_norm_eps: float
     max_positions: int
     tie_word_embeddings: bool
     bos_token_id: int | None
     eos_token_ids: tuple[int, ...]
     blocks: tuple[BlockConfig, ...]
-    attention_scale: float
     qkv_bias: bool = False
     attention_out_bias: bool = False
     mlp_bias: bool = False
@@ -251,14 +307,21 @@ class ModelConfig:
         return any(block.delta for block in self.blocks)
 
     @property
-    def attending(self) -> int:
-        """Number of blocks with keys and values."""
-        return sum(block.delta is None for block in self.blocks)
+    def uneven(self) -> bool:
+        """Tell whether blocks attend with different heads, or to the keys of another block."""
+        attending = [block for block in self.blocks if block.delta is None]
+        heads = {(block.heads, block.kv_heads, block.head_dim) for block in attending}
+        return len(heads) > 1 or not all(block.stores_kv for block in attending)
 
     @property
     def num_layers(self) -> int:
         """Number of blocks."""
         return len(self.blocks)
+
+    @property
+    def typical(self) -> BlockConfig:
+        """The first block that attends, for callers that know only models with like blocks."""
+        return next(block for block in self.blocks if block.delta is None)
 
     @property
     def rope(self) -> RopeConfig:

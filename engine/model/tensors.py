@@ -49,18 +49,20 @@ def expected_tensors(config: ModelConfig) -> dict[str, Shape]:
 
 def _of_head(config: ModelConfig, fusion: Fusion, tensors: dict[str, Shape]) -> dict[str, Shape]:
     """Add and remove what a feature head has more, and less, than a model of its shape."""
-    hidden, width, dim = config.hidden_size, fusion.width, config.head_dim
-    beside = fusion.kind == "eagle3"
-    columns = {"dgf": (width, hidden, 2 * hidden), "linear": (hidden + width,), "eagle3": (width,)}
-    for name, each in zip(fusion.matrices, columns[fusion.kind], strict=True):
-        tensors |= _linear(name, hidden, each, fusion.biased)
-    for name, size in zip(fusion.norms, (hidden, hidden if beside else width), strict=False):
-        tensors[name] = (size,)
-    if beside:
-        for name, heads in zip("qkv", (config.num_heads, *[config.num_kv_heads] * 2), strict=True):
-            tensors[f"model.layers.0.self_attn.{name}_proj.weight"] = (heads * dim, 2 * hidden)
-    if not fusion.has_norms:
-        del tensors[FINAL_NORM], tensors["model.layers.0.input_layernorm.weight"]
+    hidden, width, steps = config.hidden_size, fusion.width, fusion.steps
+    path = hidden if steps.feature else width  # what the features have become
+    if not steps.final_norm:
+        del tensors[FINAL_NORM]
+    if not steps.first_norm:
+        tensors.pop("model.layers.0.input_layernorm.weight", None)
+    columns = {steps.feature: width, steps.token: hidden, steps.join: hidden + path}
+    for name in steps.matrices:
+        tensors |= _linear(name, hidden, columns[name], fusion.bias and name == steps.join)
+    for name in steps.norms:
+        tensors[name] = (path if name == steps.feature_norm else hidden,)
+    for name in (f"model.layers.0.self_attn.{letter}_proj.weight" for letter in "qkv"):
+        if name in tensors and not steps.join:
+            tensors[name] = (tensors[name][0], 2 * hidden)
     return tensors
 
 
@@ -124,23 +126,24 @@ def _delta(config: ModelConfig, delta: Delta) -> dict[str, Shape]:
 
 def _attention(config: ModelConfig, block: BlockConfig) -> dict[str, Shape]:
     """Attention and the norms around it; where it is gated, the query of a head, then its gate."""
-    hidden, dim = config.hidden_size, config.head_dim
-    queries, keys = config.num_heads * dim, config.num_kv_heads * dim
+    hidden, dim = config.hidden_size, block.head_dim
+    queries, keys = block.heads * dim, block.kv_heads * dim
     tensors = _norms(config)
     if config.qk_norm:
-        tensors |= {f"self_attn.{name}_norm.weight": (dim,) for name in "qk"}
+        normed = block.projections[:2]
+        tensors |= {f"self_attn.{name}_norm.weight": (dim,) for name in normed}
     if config.sinks:
-        tensors["self_attn.sinks"] = (config.num_heads,)
-    asked = queries * (2 if block.gated else 1)
-    for name, rows in (("q", asked), ("k", keys), ("v", keys)):
-        tensors |= _linear(f"self_attn.{name}_proj", rows, hidden, config.qkv_bias)
+        tensors["self_attn.sinks"] = (block.heads,)
+    rows = {"q": queries * (2 if block.gated else 1), "k": keys, "v": keys}
+    for name in block.projections:
+        tensors |= _linear(f"self_attn.{name}_proj", rows[name], hidden, config.qkv_bias)
     return tensors | _linear("self_attn.o_proj", hidden, queries, config.attention_out_bias)
 
 
 def _feed_forward(config: ModelConfig, block: BlockConfig) -> dict[str, Shape]:
     hidden, experts = config.hidden_size, block.experts
     if experts is None:
-        return _gated("mlp", hidden, config.intermediate_size, config.mlp_bias)
+        return _gated("mlp", hidden, block.inner, config.mlp_bias)
     tensors = _linear("mlp.router", experts.count, hidden, experts.bias)
     for expert in range(experts.count):
         prefix = f"mlp.experts.{expert}"

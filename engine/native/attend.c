@@ -18,7 +18,7 @@ typedef struct {
 
 static rotation at_position(const forward *f, int32_t position)
 {
-    const int32_t index = f->segment->block[f->block_index].rope;
+    const int32_t index = f->block->rope;
     if (index < 0) return (rotation){NULL, NULL, 0};
     const dt_rope *rope = &f->segment->rope[index];
     const int64_t place = (int64_t)position * (rope->dim / 2);
@@ -28,7 +28,8 @@ static rotation at_position(const forward *f, int32_t position)
 /* One head of queries or keys: normed if there is a norm, rotated and scaled. y is padded with zeros. */
 static void turn(const forward *f, const float *x, const float *norm, rotation at, float scale, float *y)
 {
-    const int32_t dim = f->segment->head_dim, half = at.rotated / 2;
+    const int32_t dim = f->block->head_dim, half = at.rotated / 2;
+    for (int32_t i = dim; i < f->dim; i++) y[i] = 0; /* there may be what a block with other heads has left */
     if (norm) {
         memcpy(y, x, sizeof(float) * (size_t)dim);
         f->kernels->rms_norm(y, norm, dim, f->dim, f->segment->norm_eps, y);
@@ -72,28 +73,27 @@ static void put_value(const forward *f, const float *value, uint16_t *values, in
 static void place_row(void *context, int32_t row)
 {
     forward *f = context;
-    const dt_segment *s = f->segment;
-    const dt_block *block = &s->block[f->block_index];
-    const int32_t dim = s->head_dim, padded = f->dim;
+    const dt_block *block = f->block;
+    const int32_t dim = block->head_dim, padded = f->dim;
     const int32_t *slots = f->step->slots;
     const int32_t slot = slots ? slots[f->start + row] : f->step->first_slot + f->start + row;
     const rotation at = at_position(f, f->step->positions[f->start + row]);
     const float *in = f->qkv + (int64_t)row * f->qkv_cols;
-    for (int32_t h = 0; h < s->heads; h++, in += block->gated ? 2 * dim : dim) {
-        const int64_t index = (int64_t)row * s->heads + h;
+    for (int32_t h = 0; h < block->heads; h++, in += block->gated ? 2 * dim : dim) {
+        const int64_t index = (int64_t)row * block->heads + h;
         float *query = f->query + index * padded;
-        turn(f, in, block->query_norm, at, s->attention_scale, query);
+        turn(f, in, block->query_norm, at, block->attention_scale, query);
         if (f->cache->type == DT_KV_Q8)
             f->scales[index] = f->kernels->to_words(query, padded, f->words + index * padded);
     }
     float turned[MOST_DIM] = {0};
-    for (int32_t h = 0; h < s->kv_heads; h++, in += dim) {
+    for (int32_t h = 0; f->kept->own && h < block->kv_heads; h++, in += dim) {
         turn(f, in, block->key_norm, at, 1.0f, turned);
-        put_key(f, turned, dt_chunk_of(f->cache, f->kv_block, h, slot / DT_CHUNK).keys, slot % DT_CHUNK);
+        put_key(f, turned, dt_chunk_of(f->cache, f->kept, h, slot / DT_CHUNK).keys, slot % DT_CHUNK);
     }
-    for (int32_t h = 0; h < s->kv_heads; h++, in += dim) {
+    for (int32_t h = 0; f->kept->own && h < block->kv_heads; h++, in += dim) {
         memcpy(turned, in, sizeof(float) * (size_t)dim);
-        put_value(f, turned, dt_chunk_of(f->cache, f->kv_block, h, slot / DT_CHUNK).values, slot % DT_CHUNK);
+        put_value(f, turned, dt_chunk_of(f->cache, f->kept, h, slot / DT_CHUNK).values, slot % DT_CHUNK);
     }
 }
 
@@ -103,7 +103,7 @@ static void gather(const forward *f, int32_t head, const int32_t *slots, dt_span
 {
     const int32_t end = dt_round_up(looked_at.to, DT_LANES);
     for (int32_t k = looked_at.from / DT_LANES * DT_LANES; k < end; k++)
-        dt_copy_slot(f->cache, dt_chunk_of(f->cache, f->kv_block, head, slots[k] / DT_CHUNK),
+        dt_copy_slot(f->cache->type, f->kept, dt_chunk_of(f->cache, f->kept, head, slots[k] / DT_CHUNK),
                      slots[k] % DT_CHUNK, chunk, k);
 }
 
@@ -149,7 +149,7 @@ static void attend_batch_chunk(const forward *f, batch *b, int32_t from, int32_t
     }
     if (!rows) return;
     /* Behind the last chunk there may be nothing, which asking for does not mind. */
-    const void *next = (const void *)((uintptr_t)held.keys + sizeof(uint16_t) * (size_t)dt_chunk_step(f->cache));
+    const void *next = (const void *)((uintptr_t)held.keys + sizeof(uint16_t) * (size_t)f->cache->chunk_halves);
     f->kernels->attend_chunk[f->cache->type](held, next, f->dim, query, visible, rows,
                                              f->segment->attention_softcap, peak, total, mixed);
     for (int32_t m = 0; m < rows; m++) b->peak[who[m]] = peak[m], b->total[who[m]] = total[m];
@@ -178,7 +178,7 @@ static void attend_paths(const forward *f, batch *b, int32_t head, int32_t chunk
         const int32_t *slots = step->path_slots + (int64_t)b->path[from] * step->path_width + behind;
         if (lies_whole(slots, seen)) {
             const int32_t whole = slots[seen.from] / DT_CHUNK;
-            attend_batch_chunk(f, b, from, to, chunk, dt_chunk_of(f->cache, f->kv_block, head, whole));
+            attend_batch_chunk(f, b, from, to, chunk, dt_chunk_of(f->cache, f->kept, head, whole));
             continue;
         }
         gather(f, head, slots, seen, gathered);
@@ -189,7 +189,7 @@ static void attend_paths(const forward *f, batch *b, int32_t head, int32_t chunk
 static void attend_batch(const forward *f, batch *b, int32_t head, int32_t chunk)
 {
     if (f->step->paths && chunk * DT_CHUNK >= f->step->path_base) attend_paths(f, b, head, chunk);
-    else attend_batch_chunk(f, b, 0, b->count, chunk, dt_chunk_of(f->cache, f->kv_block, head, chunk));
+    else attend_batch_chunk(f, b, 0, b->count, chunk, dt_chunk_of(f->cache, f->kept, head, chunk));
 }
 
 /* A query of a group: its row, and its head. */
@@ -197,19 +197,19 @@ typedef struct { int32_t row, head; } asker;
 
 static asker asker_of(const forward *f, const group *rows, int32_t head, int32_t index)
 {
-    const int32_t per_kv = f->segment->heads / f->segment->kv_heads;
+    const int32_t per_kv = f->block->heads / f->block->kv_heads;
     return (asker){f->order[rows->first + index / per_kv], head * per_kv + index % per_kv};
 }
 
 /* Fills a batch with the queries from `first` on; returns what they see. */
 static dt_span begin_batch(const forward *f, batch *b, const group *rows, int32_t head, int32_t first)
 {
-    const dt_block *block = &f->segment->block[f->block_index];
+    const dt_block *block = f->block;
     dt_span all = {INT32_MAX, 0};
     for (int32_t m = 0; m < b->count; m++) {
         const asker by = asker_of(f, rows, head, first + m);
         const int32_t seen = f->step->positions[f->start + by.row] + 1, window = block->window;
-        const int64_t index = (int64_t)by.row * f->segment->heads + by.head, place = index * f->dim;
+        const int64_t index = (int64_t)by.row * block->heads + by.head, place = index * f->dim;
         b->path[m] = f->step->paths ? f->step->row_path[f->start + by.row] : 0;
         b->query[m] = (dt_query){f->query + place, f->words + place, f->scales[index]};
         b->mixed[m] = memset(f->attended + place, 0, sizeof(float) * (size_t)f->dim);
@@ -225,7 +225,7 @@ static dt_span begin_batch(const forward *f, batch *b, const group *rows, int32_
 /* out * sigmoid(gate), where a head has a gate behind its query. */
 static void gate_head(const forward *f, asker by, float *out)
 {
-    const int32_t dim = f->segment->head_dim;
+    const int32_t dim = f->block->head_dim;
     const float *gate = f->qkv + (int64_t)by.row * f->qkv_cols + (2 * by.head + 1) * dim;
     float nothing[MOST_DIM] = {0};
     f->kernels->blend(gate, out, nothing, dim, out);
@@ -234,7 +234,7 @@ static void gate_head(const forward *f, asker by, float *out)
 /* Queries [from, to) of a group: chunk after chunk, at which all of them look while it is near. */
 static void attend_queries(const forward *f, const group *rows, int32_t head, int32_t from, int32_t to)
 {
-    const dt_segment *s = f->segment;
+    const int32_t dim = f->block->head_dim;
     batch batches[BATCHES];
     dt_span all = {INT32_MAX, 0};
     int32_t count = 0;
@@ -249,19 +249,19 @@ static void attend_queries(const forward *f, const group *rows, int32_t head, in
     for (int32_t i = 0; i < to - from; i++) {
         const asker by = asker_of(f, rows, head, from + i);
         const batch *b = &batches[i / QUERIES];
-        float *out = f->mixed + (int64_t)by.row * f->mixed_cols + by.head * s->head_dim;
-        for (int32_t d = 0; d < s->head_dim; d++)
+        float *out = f->mixed + (int64_t)by.row * f->mixed_cols + by.head * dim;
+        for (int32_t d = 0; d < dim; d++)
             out[d] = b->mixed[i % QUERIES][d] / b->total[i % QUERIES];
-        if (f->segment->block[f->block_index].gated) gate_head(f, by, out);
+        if (f->block->gated) gate_head(f, by, out);
     }
 }
 
 static void attend_group(void *context, int32_t index)
 {
     const forward *f = context;
-    const int32_t heads = f->segment->kv_heads, head = index % heads;
+    const int32_t heads = f->block->kv_heads, head = index % heads;
     const group *rows = &f->groups[index / heads];
-    const int32_t queries = rows->count * (f->segment->heads / heads);
+    const int32_t queries = rows->count * (f->block->heads / heads);
     for (int32_t from = 0; from < queries; from += TOGETHER) {
         const int32_t left = queries - from;
         attend_queries(f, rows, head, from, from + (left < TOGETHER ? left : TOGETHER));
@@ -272,9 +272,9 @@ static int32_t common_divisor(int32_t a, int32_t b) { return b ? common_divisor(
 
 /* Groups the slice's rows: as many together as leave the same work for every thread; those of a path are
  * neighbours. */
-void dt_group_rows(forward *f)
+static void group_rows(forward *f)
 {
-    const int32_t heads = f->segment->kv_heads, per_kv = f->segment->heads / heads, threads = dt_threads(f->pool);
+    const int32_t heads = f->block->kv_heads, per_kv = f->block->heads / heads, threads = dt_threads(f->pool);
     const int32_t least = threads / common_divisor(threads, heads), share = (f->rows + least - 1) / least;
     const int32_t most = per_kv < TOGETHER ? TOGETHER / per_kv : 1, together = share < most ? share : most;
     const int32_t paths = f->step->paths ? f->step->paths : 1;
@@ -296,6 +296,9 @@ void dt_group_rows(forward *f)
 
 void dt_attend(forward *f)
 {
+    const dt_block *block = f->block;
+    if (f->grouped[0] != block->heads || f->grouped[1] != block->kv_heads) group_rows(f);
+    f->grouped[0] = block->heads, f->grouped[1] = block->kv_heads;
     dt_run(f->pool, place_row, f, f->rows);
-    dt_run(f->pool, attend_group, f, f->group_count * f->segment->kv_heads);
+    dt_run(f->pool, attend_group, f, f->group_count * block->kv_heads);
 }

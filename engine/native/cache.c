@@ -1,6 +1,6 @@
 /* Keys and values of one sequence in chunks of 64 slots.
  *
- * They lie [chunk][block][kv head]. In fp16, keys [dim][64] and behind them values [64][dim]: a register
+ * They lie [chunk][block][kv head], but those of blocks that look at another's. In fp16, keys [dim][64] and behind them values [64][dim]: a register
  * holds one dimension of 16 keys, so scores need no sums across lanes. In 8 bits, keys [dim / 2][64][2]
  * and their scales [blocks of a head][64], values [32][dim][2] and their scales [64]: a register holds
  * the pairs that one instruction multiplies and adds up. A sequence touches memory from one end as it
@@ -14,39 +14,58 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
+/* What a block keeps of a sequence, wherever that lies. */
+static dt_kept kept_by(const dt_block *block, int32_t type)
+{
+    if (block->delta.key_heads) return (dt_kept){0};
+    const int32_t dim = dt_round_up(block->head_dim, DT_LANES);
+    const int integers = type == DT_KV_Q8;
+    return (dt_kept){
+        .heads = block->kv_heads,
+        .dim = dim,
+        .key_halves = integers ? dim / 2 + dt_round_up(dim, DT_BLOCK) / DT_BLOCK : dim,
+        .value_halves = integers ? dim / 2 + 1 : dim,
+        .own = !block->kv_from,
+    };
+}
+
 /* A cache without its memory. */
 static dt_cache describe(const dt_segment *segment)
 {
-    int32_t layers = 0;
-    size_t state_bytes = 0;
+    dt_cache cache = {.blocks = segment->blocks, .type = segment->kv_type};
     for (int32_t i = 0; i < segment->blocks; i++) {
+        const dt_kept kept = kept_by(&segment->block[i], cache.type);
+        if (kept.own) cache.chunk_halves += (int64_t)kept.heads * DT_CHUNK * (kept.key_halves + kept.value_halves);
         if (!segment->block[i].delta.key_heads) continue;
-        layers++, state_bytes += (size_t)dt_delta_bytes(&segment->block[i].delta);
+        cache.layers++, cache.state_bytes += (size_t)dt_delta_bytes(&segment->block[i].delta);
     }
-    const int32_t dim = dt_round_up(segment->head_dim, DT_LANES);
-    const int integers = segment->kv_type == DT_KV_Q8;
-    return (dt_cache){
-        .blocks = segment->blocks - layers,
-        .layers = layers,
-        .state_bytes = state_bytes,
-        .kv_heads = segment->kv_heads,
-        .dim = dim,
-        .type = segment->kv_type,
-        .key_halves = integers ? dim / 2 + dt_round_up(dim, DT_BLOCK) / DT_BLOCK : dim,
-        .value_halves = integers ? dim / 2 + 1 : dim,
-    };
+    return cache;
 }
 
 static size_t bytes_of(const dt_cache *cache, int32_t slots)
 {
-    const size_t heads = (size_t)cache->blocks * (size_t)cache->kv_heads;
-    const size_t halves = (size_t)(cache->key_halves + cache->value_halves);
-    return heads * halves * (size_t)dt_round_up(slots, DT_CHUNK) * sizeof(uint16_t);
+    return (size_t)cache->chunk_halves * (size_t)(dt_round_up(slots, DT_CHUNK) / DT_CHUNK) * sizeof(uint16_t);
+}
+
+/* Where all blocks' keys and values lie; 0: there is no memory to say it. */
+static int find_places(dt_cache *cache, const dt_segment *segment)
+{
+    cache->kept = calloc((size_t)cache->blocks + 1, sizeof *cache->kept);
+    int64_t place = 0;
+    for (int32_t i = 0; cache->kept && i < cache->blocks; i++) {
+        dt_kept *kept = &cache->kept[i];
+        *kept = kept_by(&segment->block[i], cache->type);
+        kept->place = place;
+        if (kept->own) place += (int64_t)kept->heads * DT_CHUNK * (kept->key_halves + kept->value_halves);
+        else if (kept->heads) kept->place = kept[-segment->block[i].kv_from].place;
+    }
+    return cache->kept != NULL;
 }
 
 /* The memory of a described cache; 0 where there is none. Without blocks (an embedding alone, or a head) it has none. */
 static int allocate(dt_cache *cache, const dt_segment *segment)
 {
+    if (!find_places(cache, segment)) return 0;
     if (cache->bytes && !(cache->data = dt_pages_new(cache->bytes))) return 0;
     if (!cache->layers) return 1;
     cache->layer = calloc((size_t)cache->layers, sizeof *cache->layer);
@@ -82,6 +101,7 @@ void dt_cache_free(dt_cache *cache)
     if (cache->data) dt_pages_free(cache->data, cache->bytes);
     if (cache->states) dt_pages_free(cache->states, cache->state_bytes);
     free(cache->layer);
+    free(cache->kept);
     free(cache);
 }
 
@@ -128,12 +148,12 @@ void dt_restore(dt_cache *cache, int32_t committed, const uint8_t *from)
     }
 }
 
-void dt_copy_slot(const dt_cache *cache, dt_chunk from, int32_t slot, dt_chunk to, int32_t target)
+void dt_copy_slot(int32_t type, const dt_kept *kept, dt_chunk from, int32_t slot, dt_chunk to, int32_t target)
 {
-    const int32_t dim = cache->dim;
-    for (int32_t i = 0; i < cache->key_halves; i++)
+    const int32_t dim = kept->dim;
+    for (int32_t i = 0; i < kept->key_halves; i++)
         to.keys[i * DT_CHUNK + target] = from.keys[i * DT_CHUNK + slot];
-    if (cache->type == DT_KV_F16) {
+    if (type == DT_KV_F16) {
         memcpy(to.values + target * dim, from.values + slot * dim, sizeof(uint16_t) * (size_t)dim);
         return;
     }
@@ -147,11 +167,11 @@ void dt_cache_move(dt_cache *cache, const int32_t *sources, int32_t count, int32
 {
     dt_extend(cache, target + count);
     for (int32_t i = 0; i < cache->layers; i++) dt_delta_move(&cache->layer[i], sources, count, target);
-    for (int32_t block = 0; block < cache->blocks; block++)
-        for (int32_t head = 0; head < cache->kv_heads; head++)
+    for (const dt_kept *kept = cache->kept; kept < cache->kept + cache->blocks; kept++)
+        for (int32_t head = 0; kept->own && head < kept->heads; head++)
             for (int32_t i = 0; i < count; i++) {
                 const int32_t from = sources[i], to = target + i;
-                dt_copy_slot(cache, dt_chunk_of(cache, block, head, from / DT_CHUNK), from % DT_CHUNK,
-                             dt_chunk_of(cache, block, head, to / DT_CHUNK), to % DT_CHUNK);
+                dt_copy_slot(cache->type, kept, dt_chunk_of(cache, kept, head, from / DT_CHUNK), from % DT_CHUNK,
+                             dt_chunk_of(cache, kept, head, to / DT_CHUNK), to % DT_CHUNK);
             }
 }

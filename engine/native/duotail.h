@@ -80,24 +80,26 @@ typedef struct {
     const float *attention_norm, *mlp_norm; /* of what they add */
     const float *query_norm, *key_norm;     /* of each head, [head_dim] */
     const float *sinks;                     /* [heads] logits that take part in the softmax and add nothing */
+    int32_t heads, kv_heads, head_dim;      /* of attention */
+    int32_t inner;                          /* numbers within mlp */
+    int32_t kv_from;                        /* so many blocks before lie its keys and values; 0: it has its own */
     int32_t rope, window;                   /* one of the segment's, or -1; positions seen, or 0 for all */
     int32_t gated;                          /* each head's query is followed by a gate of what it attends to */
+    float attention_scale;
     dt_delta delta;
     dt_mlp mlp;
     dt_experts experts;                     /* instead of mlp, unless count is 0 */
 } dt_block;
 
-/* How a feature head begins; engine.model.config.Fusion has the equations. */
-enum { DT_DGF = 1, DT_LINEAR = 2, DT_EAGLE3 = 3 };
-
+/* How a feature head begins; engine.model.config.FusionSteps has the equation, of which a head leaves out the
+ * matrices with 0 rows and the norms that are NULL. */
 typedef struct {
-    int32_t kind, width;            /* width: numbers of a token's features */
-    int32_t residual_normed;        /* DT_EAGLE3: the first block adds to norm(x) */
+    int32_t width;                  /* numbers of a token's features */
+    int32_t gated;                  /* join decides between token and feature, and has the latter first */
+    int32_t residual_normed;        /* without join: the first block adds to what feature_norm gives */
     int32_t returns_normed;         /* what comes out is final_norm of it, as of other models */
-    dt_matrix feature, token, gate; /* W1, W2 and Wz; DT_LINEAR and DT_EAGLE3 have the first alone */
-    const float *norm;              /* of the embedding, or NULL; DT_EAGLE3: of x */
-    const float *feature_norm;      /* DT_LINEAR: of the features, or NULL */
-    const float *bias;              /* DT_LINEAR: of it, or NULL */
+    dt_matrix feature, token, join;
+    const float *token_norm, *feature_norm, *bias; /* bias: of join, or NULL */
 } dt_fusion;
 
 /* How the first `dim` numbers of each head are rotated: [positions, dim / 2]. */
@@ -112,11 +114,10 @@ enum { DT_KV_F16 = 0, DT_KV_Q8 = 1, DT_KV_TYPES = 2 };
 
 /* A run of decoder blocks. `embedding` and `head` have data == NULL where the segment lacks them. Softcaps
  * are 0 where there are none. A feature head has all of its blocks, both ends, and a fusion; what comes out
- * of it is not normed unless the fusion says so, its logits are of final_norm of it if that is not NULL, and
- * where the fusion is DT_EAGLE3 the first block's queries, keys and values see [input_norm(embedding); norm(x)]. */
+ * of it is not normed unless the fusion says so, and its logits are of final_norm of it if that is not NULL. */
 typedef struct {
-    int32_t blocks, hidden, intermediate, heads, kv_heads, head_dim, activation, kv_type;
-    float norm_eps, attention_scale, attention_softcap, logit_softcap, embedding_scale;
+    int32_t blocks, hidden, activation, kv_type;
+    float norm_eps, attention_softcap, logit_softcap, embedding_scale;
     const dt_block *block;
     dt_matrix embedding, head;
     const int32_t *ids; /* the token of each row of the head, see dt_rank; NULL: its number */
@@ -146,7 +147,7 @@ typedef struct dt_pool dt_pool;
 typedef struct dt_cache dt_cache;
 
 /* Raise it whenever a function's arguments, or the meaning of a structure's members, change. */
-enum { DT_ABI_VERSION = 8 };
+enum { DT_ABI_VERSION = 9 };
 
 /* What this library was compiled with: DT_ABI_VERSION, how many sizes follow, and the sizes in bytes of
  * dt_matrix, dt_mlp, dt_experts, dt_delta, dt_block, dt_rope, dt_fusion, dt_segment, dt_step, dt_sampling,

@@ -66,29 +66,28 @@ static void feed_forward(forward *f, const dt_mlp *mlp, dt_output out, dt_matric
 }
 
 /* Numbers that a block's mixer puts out, and that it begins with. */
-static int32_t mixed_width(const dt_segment *s, const dt_block *block)
+static int32_t mixed_width(const dt_block *block)
 {
     const dt_delta *d = &block->delta;
-    return d->key_heads ? d->value_heads * d->value_dim : s->heads * s->head_dim;
+    return d->key_heads ? d->value_heads * d->value_dim : block->heads * block->head_dim;
 }
 
-static int32_t in_width(const dt_segment *s, const dt_block *block)
+static int32_t in_width(const dt_block *block)
 {
     const dt_delta *d = &block->delta;
     if (d->key_heads) return 2 * d->key_heads * d->key_dim + 2 * d->value_heads * (1 + d->value_dim);
-    return (s->heads * (block->gated ? 2 : 1) + 2 * s->kv_heads) * s->head_dim;
+    return (block->heads * (block->gated ? 2 : 1) + (block->kv_from ? 0 : 2 * block->kv_heads)) * block->head_dim;
 }
 
 /* qkv to mixed, by attention or by a state. */
 static int32_t mix(forward *f, const dt_block *block)
 {
-    const int32_t width = mixed_width(f->segment, block);
+    const int32_t width = mixed_width(block);
     f->mixed_cols = dt_round_up(width, DT_BLOCK);
     for (int32_t row = 0; row < f->rows && width < f->mixed_cols; row++)
         memset(f->mixed + (int64_t)row * f->mixed_cols + width, 0, sizeof(float) * (size_t)(f->mixed_cols - width));
     if (block->delta.key_heads) return dt_mix_by_state(f, block, &f->cache->layer[f->delta_layer++]);
     dt_attend(f);
-    f->kv_block++;
     return DT_OK;
 }
 
@@ -98,7 +97,8 @@ static int32_t run_block(forward *f, int32_t index)
     const dt_block *block = &s->block[index];
     const dt_matrices next =
         index + 1 < s->blocks ? (dt_matrices){block[1].in, DT_PARTS} : (dt_matrices){&s->head, 1};
-    f->block_index = index;
+    f->block = block, f->kept = &f->cache->kept[index];
+    f->dim = dt_round_up(block->head_dim, DT_LANES), f->inner = dt_round_up(block->inner, DT_BLOCK);
     const int wide = index == 0 && dt_attends_wide(f->segment);
     float *in = wide ? f->wide : block->input_norm ? f->normed : f->x;
     const int32_t cols = wide ? f->wide_cols : f->hidden;
@@ -184,24 +184,22 @@ static int32_t finish(forward *f, int32_t done)
     return done + wanted;
 }
 
+static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
+
 /* Lays the scratch memory of slices of so many rows out; returns its size, also without any. As many bytes of it
  * as `zeroed` says have to be zero. */
 static int64_t lay_out(forward *f, int32_t rows, uint8_t *base, int64_t *zeroed)
 {
-    const int32_t most = f->inner > f->hidden ? f->inner : f->hidden;
-    int32_t cols = most > f->mixed_cols ? most : f->mixed_cols;
-    cols = cols > f->wide_cols ? cols : f->wide_cols;
-    cols = cols > f->feature_cols ? cols : f->feature_cols;
-    const int64_t floats[] = {f->hidden, f->hidden, f->qkv_cols, (int64_t)f->segment->heads * f->dim,
-                              f->mixed_cols, 2 * f->inner, f->inner};
+    const int32_t most = larger(larger(f->inner, f->hidden), f->mixed_cols);
+    const int32_t cols = larger(most, larger(f->wide_cols, f->feature_cols));
+    const int64_t floats[] = {f->hidden, f->hidden, f->qkv_cols, f->query_cols, f->mixed_cols, 2 * f->inner, f->inner};
     float **place[] = {&f->x, &f->normed, &f->qkv, &f->query, &f->mixed, &f->gate_up, &f->act};
     const int64_t groups = dt_round_up(rows, DT_TILE_ROWS) / DT_TILE_ROWS;
     int64_t used = 0;
     for (int i = 0; i < 7; i++) *place[i] = dt_lay(base, &used, floats[i] * rows, sizeof(float));
-    const int64_t queries = (int64_t)f->segment->heads * rows;
-    f->attended = dt_lay(base, &used, queries * f->dim, sizeof(float));
-    f->words = dt_lay(base, &used, queries * f->dim, sizeof(int16_t));
-    f->scales = dt_lay(base, &used, queries, sizeof(float));
+    f->attended = dt_lay(base, &used, (int64_t)f->query_cols * rows, sizeof(float));
+    f->words = dt_lay(base, &used, (int64_t)f->query_cols * rows, sizeof(int16_t));
+    f->scales = dt_lay(base, &used, (int64_t)f->query_cols / DT_LANES * rows, sizeof(float));
     if (f->segment->fusion) {
         f->features = dt_lay(base, &used, (int64_t)f->feature_cols * rows, sizeof(float));
         f->wide = dt_lay(base, &used, (int64_t)f->wide_cols * rows, sizeof(float));
@@ -213,25 +211,24 @@ static int64_t lay_out(forward *f, int32_t rows, uint8_t *base, int64_t *zeroed)
     return used + dt_lay_out_walk(f, rows, base ? base + used : NULL);
 }
 
-/* A forward as far as its segment tells. */
+/* A forward as far as its segment tells: most numbers of any block. */
 static forward of_segment(const dt_segment *segment)
 {
     const dt_fusion *fusion = segment->fusion;
-    const int32_t beside = fusion && fusion->kind == DT_LINEAR ? fusion->width : segment->hidden;
+    const int32_t beside = fusion && !fusion->feature.rows ? fusion->width : segment->hidden;
     forward f = {
         .feature_cols = fusion ? dt_round_up(fusion->width, DT_BLOCK) : 0,
         .wide_cols = fusion ? dt_round_up(segment->hidden + beside, DT_BLOCK) : 0,
         .segment = segment,
         .hidden = dt_round_up(segment->hidden, DT_BLOCK),
-        .mixed_cols = dt_round_up(segment->heads * segment->head_dim, DT_BLOCK),
-        .inner = dt_round_up(segment->intermediate, DT_BLOCK),
-        .qkv_cols = (segment->heads + 2 * segment->kv_heads) * segment->head_dim,
-        .dim = dt_round_up(segment->head_dim, DT_LANES),
     };
-    for (int32_t i = 0; i < segment->blocks; i++) {
-        const int32_t in = in_width(segment, &segment->block[i]), mixed = mixed_width(segment, &segment->block[i]);
-        f.qkv_cols = in > f.qkv_cols ? in : f.qkv_cols;
-        f.mixed_cols = mixed > f.mixed_cols ? dt_round_up(mixed, DT_BLOCK) : f.mixed_cols;
+    for (const dt_block *block = segment->block; block < segment->block + segment->blocks; block++) {
+        const int32_t dim = dt_round_up(block->head_dim, DT_LANES);
+        f.qkv_cols = larger(f.qkv_cols, in_width(block));
+        f.query_cols = larger(f.query_cols, block->heads * dim);
+        f.mixed_cols = larger(f.mixed_cols, dt_round_up(mixed_width(block), DT_BLOCK));
+        f.inner = larger(f.inner, dt_round_up(block->inner, DT_BLOCK));
+        f.dim = larger(f.dim, dim);
     }
     return f;
 }
@@ -249,7 +246,6 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
     forward f = of_segment(segment);
     f.pool = pool, f.kernels = dt_active()->forward, f.step = step, f.cache = cache;
     if (f.dim > MOST_DIM || (segment->fusion && !step->hidden_in)) return DT_BAD_ARGUMENT;
-    if (!segment->blocks) f.mixed_cols = f.inner = f.qkv_cols = 0; /* an embedding alone, or a head */
     const int32_t most = step->rows < SLICE ? step->rows : SLICE;
     int64_t zeroed;
     const int64_t bytes = lay_out(&f, most, NULL, &zeroed);
@@ -264,8 +260,7 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
         f.rows = step->rows - f.start < SLICE ? step->rows - f.start : SLICE;
         if (segment->fusion) dt_fuse(&f);
         else enter(&f);
-        dt_group_rows(&f);
-        f.kv_block = f.delta_layer = 0;
+        f.grouped[0] = f.delta_layer = 0;
         if (dt_plan_walk(&f)) return DT_BAD_ARGUMENT;
         for (int32_t block = 0; block < segment->blocks; block++) {
             if (step->cancel && *step->cancel) return DT_CANCELLED;

@@ -34,8 +34,10 @@ typedef struct {
     dt_cache *cache;
     int32_t start, rows;                 /* the slice */
     int32_t hidden, mixed_cols, inner;   /* padded to DT_BLOCK */
-    int32_t qkv_cols, dim, block_index;
-    int32_t kv_block, delta_layer;       /* the block among those that attend, and among the others */
+    int32_t qkv_cols, query_cols;        /* query_cols: most numbers of a row's queries, padded like dim */
+    const dt_block *block;               /* the one that computes; inner and mixed_cols are its own */
+    const dt_kept *kept;                 /* where its keys and values lie */
+    int32_t dim, delta_layer;            /* its padded head; those before it that have a state */
     int32_t feature_cols, wide_cols;     /* padded too; 0 but for feature heads */
     float *x, *normed, *qkv, *query, *mixed, *gate_up, *act; /* [SLICE][...] */
     float *attended, *scales; /* [SLICE][heads]: of [dim] what was mixed; of queries as words */
@@ -45,7 +47,7 @@ typedef struct {
     int8_t *spread;
     int32_t order[SLICE];                /* rows, path after path */
     group groups[SLICE];
-    int32_t group_count;
+    int32_t group_count, grouped[2];     /* for blocks with so many heads of queries, and of keys */
     dt_matrices next;                    /* the product after the one that comes, if that is known */
     dt_mixture *mixture;                 /* NULL where no block has experts */
     dt_walk *walk;                       /* NULL where all blocks attend */
@@ -87,13 +89,10 @@ void dt_fuse(forward *f);
 /* Whether block 0 attends over what lies in `wide`. */
 static inline int dt_attends_wide(const dt_segment *segment)
 {
-    return segment->fusion && segment->fusion->kind == DT_EAGLE3;
+    return segment->fusion && !segment->fusion->join.rows;
 }
 
 /* ---- attend.c ------------------------------------------------------------------------------- */
-
-/* Which rows of the slice attend together; once per slice. */
-void dt_group_rows(forward *f);
 
 /* Keys and values of the slice into the cache, then qkv to mixed. */
 void dt_attend(forward *f);

@@ -10,38 +10,42 @@ static const float *given(const forward *f, int32_t row)
     return f->step->hidden_in + (f->start + row) * width;
 }
 
+/* Whether features enter as they are given, as x: the head's own, where no matrix comes behind. */
+static int enters_as_x(const forward *f) { return f->step->own && dt_attends_wide(f->segment); }
+
 /* ---- single rows ---------------------------------------------------------------------------- */
 
-/* Copies so many numbers, normed in place if there is a norm; they are padded to whole blocks. */
-static void copy_normed(const forward *f, float *from, const float *norm, int32_t count, float *to)
-{
-    const int32_t padded = dt_round_up(count, DT_BLOCK);
-    if (norm) f->kernels->rms_norm(from, norm, count, padded, f->segment->norm_eps, from);
-    memcpy(to, from, sizeof(float) * (size_t)count);
-}
-
-/* The embedding to `normed`, where nothing lies yet; the features to their place. */
+/* The embedding, normed, to `normed`, where nothing lies yet; the features to their place. */
 static void enter_row(void *context, int32_t row)
 {
     const forward *f = context;
     const dt_segment *s = f->segment;
     const size_t width = sizeof(float) * (size_t)(f->step->own ? s->hidden : s->fusion->width);
-    float *embedded = f->normed + (int64_t)row * f->hidden, *wide = f->wide + (int64_t)row * f->wide_cols;
+    float *embedded = f->normed + (int64_t)row * f->hidden;
+    float *x = f->x + (int64_t)row * f->hidden, *features = f->features + (int64_t)row * f->feature_cols;
     dt_unpack_row(&s->embedding, f->step->tokens[f->start + row], embedded);
     for (int32_t i = 0; i < s->hidden; i++) embedded[i] *= s->embedding_scale;
     for (int32_t i = s->hidden; i < f->hidden; i++) embedded[i] = 0;
-    if (s->fusion->kind == DT_LINEAR) {
-        float *features = f->features + (int64_t)row * f->feature_cols;
-        memcpy(features, given(f, row), width);
-        copy_normed(f, embedded, s->fusion->norm, s->hidden, wide);
-        copy_normed(f, features, s->fusion->feature_norm, s->fusion->width, wide + s->hidden);
-    } else if (f->step->own && s->fusion->kind == DT_EAGLE3) {
-        memcpy(f->x + (int64_t)row * f->hidden, given(f, row), width);
-    } else {
-        memcpy(f->features + (int64_t)row * f->feature_cols, given(f, row), width);
-    }
-    if (s->fusion->kind == DT_DGF)
-        f->kernels->rms_norm(embedded, s->fusion->norm, s->hidden, f->hidden, s->norm_eps, embedded);
+    memcpy(enters_as_x(f) ? x : features, given(f, row), width);
+    if (s->fusion->token_norm)
+        f->kernels->rms_norm(embedded, s->fusion->token_norm, s->hidden, f->hidden, s->norm_eps, embedded);
+}
+
+/* Both side by side, as far as no product has put them there. */
+static void join_row(void *context, int32_t row)
+{
+    const forward *f = context;
+    const dt_segment *s = f->segment;
+    const dt_fusion *fusion = s->fusion;
+    const size_t bytes = sizeof(float) * (size_t)s->hidden;
+    float *wide = f->wide + (int64_t)row * f->wide_cols, *normed = f->normed + (int64_t)row * f->hidden;
+    float *x = f->x + (int64_t)row * f->hidden, *path = x;
+    if (!fusion->feature.rows) path = f->features + (int64_t)row * f->feature_cols;
+    memcpy(wide, normed, bytes);
+    if (fusion->feature_norm)
+        f->kernels->rms_norm(path, fusion->feature_norm, s->hidden, f->hidden, s->norm_eps, normed), path = normed;
+    memcpy(wide + s->hidden, path, bytes);
+    if (fusion->residual_normed) memcpy(x, path, bytes);
 }
 
 static void activate_row(void *context, int32_t row)
@@ -58,50 +62,25 @@ static void blend_row(void *context, int32_t row)
                       f->segment->hidden, f->x + (int64_t)row * f->hidden);
 }
 
-/* What block 0 attends over: both norms side by side. */
-static void widen_row(void *context, int32_t row)
-{
-    const forward *f = context;
-    const dt_segment *s = f->segment;
-    const size_t bytes = sizeof(float) * (size_t)s->hidden;
-    float *x = f->x + (int64_t)row * f->hidden, *wide = f->wide + (int64_t)row * f->wide_cols;
-    float *normed = f->normed + (int64_t)row * f->hidden;
-    f->kernels->rms_norm(normed, s->block[0].input_norm, s->hidden, f->hidden, s->norm_eps, normed);
-    memcpy(wide, normed, bytes);
-    f->kernels->rms_norm(x, s->fusion->norm, s->hidden, f->hidden, s->norm_eps, normed);
-    memcpy(wide + s->hidden, normed, bytes);
-    if (s->fusion->residual_normed) memcpy(x, normed, bytes);
-}
-
-/* ---- the kinds ------------------------------------------------------------------------------ */
+/* ---- the equation --------------------------------------------------------------------------- */
 
 static void product(forward *f, const dt_matrix *matrix, float *x, int32_t cols, dt_output out)
 {
+    if (!matrix->rows) return;
     dt_prepare(f, matrix, 1, x, f->rows, cols, 0);
     dt_project(f, matrix, 1, x, f->rows, cols, out);
-}
-
-static void fuse_gated(forward *f, const dt_fusion *fusion)
-{
-    const int32_t hidden = f->segment->hidden;
-    product(f, &fusion->feature, f->features, f->feature_cols, (dt_output){f->wide, NULL, f->wide_cols, 0});
-    product(f, &fusion->token, f->normed, f->hidden, (dt_output){f->wide + hidden, NULL, f->wide_cols, 0});
-    dt_run(f->pool, activate_row, f, f->rows);
-    product(f, &fusion->gate, f->wide, f->wide_cols, (dt_output){f->normed, NULL, f->hidden, 0});
-    dt_run(f->pool, blend_row, f, f->rows);
 }
 
 void dt_fuse(forward *f)
 {
     const dt_fusion *fusion = f->segment->fusion;
-    const dt_output to_x = {f->x, fusion->bias, f->hidden, 0};
+    const dt_output to_x = {f->x, NULL, f->hidden, 0}, first = {f->wide, NULL, f->wide_cols, 0};
+    const dt_output second = {f->wide + f->segment->hidden, NULL, f->wide_cols, 0};
     dt_run(f->pool, enter_row, f, f->rows);
-    if (fusion->kind == DT_DGF) {
-        fuse_gated(f, fusion);
-    } else if (fusion->kind == DT_LINEAR) {
-        product(f, &fusion->feature, f->wide, f->wide_cols, to_x);
-    } else {
-        if (!f->step->own) product(f, &fusion->feature, f->features, f->feature_cols, to_x);
-        dt_run(f->pool, widen_row, f, f->rows);
-    }
+    if (!enters_as_x(f)) product(f, &fusion->feature, f->features, f->feature_cols, fusion->gated ? first : to_x);
+    product(f, &fusion->token, f->normed, f->hidden, second);
+    dt_run(f->pool, fusion->token.rows ? activate_row : join_row, f, f->rows);
+    product(f, &fusion->join, f->wide, f->wide_cols,
+            fusion->gated ? (dt_output){f->normed, NULL, f->hidden, 0} : (dt_output){f->x, fusion->bias, f->hidden, 0});
+    if (fusion->gated) dt_run(f->pool, blend_row, f, f->rows);
 }

@@ -133,7 +133,7 @@ typedef struct {
 
 static void gate_columns(const forward *f, int32_t row, int32_t from, int32_t to)
 {
-    const int32_t inner = f->segment->intermediate, end = dt_round_up(inner, DT_LANES);
+    const int32_t inner = f->block->inner, end = dt_round_up(inner, DT_LANES);
     const float *both = f->gate_up + (int64_t)row * 2 * f->inner;
     float *act = f->act + (int64_t)row * f->inner;
     const int32_t count = (to < end ? to : end) - from;

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed
-from engine.plan.footprint import Footprint, Numbers, WeightPart
+from engine.plan.footprint import Footprint, Look, Numbers, WeightPart
 
 DEEPEST = 10
 """Most levels of drafting."""
@@ -112,20 +112,21 @@ class Forwards:
         speeds, rows = products.speeds, products.rows
         own = speeds.block_s + speeds.row_s * (rows - 1)
         different, places = _kinds_of_blocks(self._held)
-        attention = np.array([self._attention_seconds(int(count), speeds) for count in rows])
-        seconds = [
-            own + min(window or self._tokens, self._tokens) * attention + products.seconds(part)
-            for part, window in different
-        ]
+        known: dict[Look, Numbers] = {}
+        seconds = []
+        for part, look in different:
+            if look not in known:
+                each = [self._attention_seconds(look, int(count), speeds) for count in rows]
+                known[look] = min(look.window or self._tokens, self._tokens) * np.array(each)
+            seconds.append(own + known[look] + products.seconds(part))
         blocks = np.array(seconds)[places].T
         return np.concatenate((np.zeros((len(rows), 1)), np.cumsum(blocks, axis=1)), axis=1)
 
-    def _attention_seconds(self, rows: int, speeds: DeviceSpeeds) -> float:
+    def _attention_seconds(self, look: Look, rows: int, speeds: DeviceSpeeds) -> float:
         """Return seconds of attention of all rows to the KV cache of one token in one block."""
-        held = self._held
-        queries = rows * held.queries_per_key
-        seconds = held.kv_bytes_per_block * speeds.attending(held.kv).seconds_per_byte(queries)
-        busy = min(held.key_heads * -(-queries // _TOGETHER), speeds.threads)
+        queries = rows * look.queries_per_key
+        seconds = look.kv_bytes * speeds.attending(self._held.kv).seconds_per_byte(queries)
+        busy = min(look.key_heads * -(-queries // _TOGETHER), speeds.threads)
         return seconds * max(min(speeds.threads, _USUAL_KEY_HEADS) / max(busy, 1), 1.0)
 
 
@@ -151,9 +152,9 @@ class _Products:
 
 
 @lru_cache(maxsize=64)
-def _kinds_of_blocks(held: Footprint) -> tuple[list[tuple[WeightPart, int]], list[int]]:
-    """Return the distinct blocks with their windows, and the index of each block among them."""
-    blocks = list(zip(held.blocks, held.windows, strict=True))
+def _kinds_of_blocks(held: Footprint) -> tuple[list[tuple[WeightPart, Look]], list[int]]:
+    """Return the distinct blocks with how they attend, and the index of each among them."""
+    blocks = list(zip(held.blocks, held.looks, strict=True))
     different = list(dict.fromkeys(blocks))
     place = {block: index for index, block in enumerate(different)}
     return different, [place[block] for block in blocks]

@@ -32,9 +32,8 @@ HEAD_WIDTH = 10
 STANDALONE = 0.7
 """Acceptance of a small model of the target's family."""
 
-_HEADS: dict[FusionKind, float] = {"dgf": 0.75, "linear": 0.73, "eagle3": 0.7}
-_MTP = 0.75
-"""Acceptance of the head that a model brings along: reports of three drafted tokens."""
+_HEADS: dict[FusionKind, float] = {"dgf": 0.75, "linear": 0.73, "mtp": 0.75, "eagle3": 0.7}
+"""Acceptance of feature heads of one block; of "mtp" by reports of three drafted tokens."""
 _PER_BLOCK, _MOST_BLOCKS = 0.0125, 5
 """Acceptance that a further block of DGF adds, and how many do: a sixth added little."""
 
@@ -85,6 +84,8 @@ def that_serves(machine: Machine, target: ModelConfig) -> Machine:
     shaders, torch = why_not_served(target), ""
     if target.recurrent:
         torch = tr("Duotail runs models with recurrent states on the CPU or through WebGPU")
+    elif target.uneven:
+        torch = tr("Duotail runs models whose blocks differ on the CPU or through WebGPU")
 
     def reason(found: Accelerator) -> str:
         if found.unusable or found.takes_core:
@@ -134,8 +135,6 @@ def usual_draft(model: ModelFacts, acceptance: float | None = None) -> DraftFact
 def _usual_acceptance(fusion: Fusion | None, blocks: int) -> float:
     if fusion is None:
         return STANDALONE
-    if fusion.normed:
-        return _MTP
     more = min(blocks, _MOST_BLOCKS) - 1 if fusion.kind == "dgf" else 0
     return _HEADS[fusion.kind] + _PER_BLOCK * more
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from engine.backend.native.workspace import kv_token_bytes, state_bytes
 from engine.backend.sequence import NUMBER
 from engine.commands import KvType, WeightFormat
 from engine.language import later, tr
-from engine.model.config import Fusion, ModelConfig
+from engine.model.config import BlockConfig, Fusion, ModelConfig
 from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import (
@@ -54,6 +55,7 @@ MAIN_SHARE = 0.05
 """Least share of a model's weights for a type that matters to its speed."""
 
 Numbers = NDArray[np.float64]
+Cuts = NDArray[np.bool_]
 
 _LANES, _BLOCK, _CHUNK = 16, 32, 64
 _NO_BYTES: tuple[tuple[str, int], ...] = ()
@@ -86,6 +88,26 @@ class WeightPart:
             yield kind, count * share
 
 
+class Look(NamedTuple):
+    """How a row attends in one block; plans compare thousands.
+
+    Attributes:
+        kv_bytes: keys and values of a token that is looked at.
+        window: last tokens that are; 0: all.
+        key_heads: KV heads.
+        queries_per_key: query heads per KV head.
+    """
+
+    kv_bytes: int
+    window: int = 0
+    key_heads: int = 1
+    queries_per_key: int = 1
+
+
+NO_LOOK = Look(0)
+"""Of a block with a state instead."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Footprint:
     """Memory of one model. Instances are compared by identity, so that results can be cached.
@@ -94,7 +116,7 @@ class Footprint:
         blocks: as many as there are; alike ones are equal. A head's fusion lies in its first.
         head: with the final norm, and with the output matrix also where that is `embedding`.
         tied: embedding and head share one matrix, held once where both lie on one device.
-        kv_bytes_per_block: keys and values of one token in one block that attends.
+        kv_of_blocks: bytes of one token's keys and values in each block; 0: it has none of its own.
         states: bytes of one sequence in each block, where it keeps a state instead, however long it
             is; 0: it attends. Empty where all do.
         kind: the types of stored weights in one word, as in "Q4_K_M".
@@ -107,7 +129,7 @@ class Footprint:
     blocks: tuple[WeightPart, ...]
     head: WeightPart
     tied: bool
-    kv_bytes_per_block: int
+    kv_of_blocks: tuple[int, ...]
     kind: str = ""
     config: ModelConfig | None = None
     kv: KvType = KvType.F16
@@ -122,8 +144,7 @@ class Footprint:
     @property
     def kv_bytes_per_token(self) -> int:
         """KV cache bytes of one token in all blocks."""
-        attending = self.config.attending if self.config else len(self.blocks)
-        return self.kv_bytes_per_block * attending
+        return sum(self.kv_of_blocks)
 
     @property
     def state_bytes(self) -> int:
@@ -151,21 +172,16 @@ class Footprint:
         return self.fusion.width * NUMBER if self.fusion else 0
 
     @property
-    def queries_per_key(self) -> int:
-        """Query heads per KV head."""
-        return self.config.num_heads // self.config.num_kv_heads if self.config else 1
-
-    @property
-    def key_heads(self) -> int:
-        """KV heads."""
-        return self.config.num_kv_heads if self.config else 1
-
-    @property
-    def windows(self) -> tuple[int, ...]:
-        """Last tokens that each block attends to; 0: all. One with a state sees what it is at."""
+    def looks(self) -> tuple[Look, ...]:
+        """How each block attends."""
         if self.config is None:
-            return (0,) * len(self.blocks)
-        return tuple(1 if block.delta else block.window for block in self.config.blocks)
+            return tuple([Look(kv_bytes) for kv_bytes in self.kv_of_blocks])
+        kv, looks = self.kv_of_blocks, list[Look]()
+        for index, own in enumerate(self.config.blocks):
+            owner = index if own.shares_kv_with is None else own.shares_kv_with
+            look = Look(kv[owner], own.window, own.kv_heads, own.heads // own.kv_heads)
+            looks.append(NO_LOOK if own.delta else look)
+        return tuple(looks)
 
     @property
     def main_kinds(self) -> tuple[str, ...]:
@@ -183,18 +199,18 @@ class Footprint:
 
     def kv_bytes(self, context: int, blocks: range) -> int:
         """Return the bytes of one sequence's cache in some blocks, with room for a tree."""
-        states = [each for each in self.states[blocks.start : blocks.stop] if each]
-        attending = len(blocks) - len(states)
-        return attending * self.kv_bytes_per_block * _up(context + MAX_TREE, _CHUNK) + sum(states)
+        own = slice(blocks.start, blocks.stop)
+        nbytes = sum(self.kv_of_blocks[own]) * _up(context + MAX_TREE, _CHUNK)
+        return nbytes + sum(self.states[own]) if self.states else nbytes
 
     def feature_bytes(self, context: int) -> int:
         """Return the bytes that one sequence of the target keeps for this head, in whole pages."""
         return _up((context + MAX_TREE) * self.feature_bytes_per_token, PAGE)
 
-    def device_kv_bytes(self, context: int, blocks: int) -> int:
-        """Return the bytes of one sequence's KV cache in so many blocks on an accelerator."""
+    def device_kv_bytes(self, context: int, blocks: range) -> int:
+        """Return the bytes of one sequence's KV cache in some blocks on an accelerator."""
         if self.config is None:
-            return self.kv_bytes(context, range(blocks))
+            return self.kv_bytes(context, blocks)
         return cache_bytes(self.config, blocks, context + MAX_TREE)
 
 
@@ -202,6 +218,19 @@ class Footprint:
 def bytes_upto(held: Footprint) -> NDArray[np.int64]:
     """Return [blocks + 1]: bytes of the first 0, 1, ... blocks."""
     return np.cumsum([0, *(part.nbytes for part in held.blocks)], dtype=np.int64)
+
+
+@lru_cache(maxsize=64)
+def allowed_cuts(held: Footprint) -> Cuts:
+    """Return [blocks + 1]: whether the first 0, 1, ... blocks may lie on a device of their own.
+
+    Where keys and values lie, all blocks must that attend to them.
+    """
+    allowed = np.ones(len(held.blocks) + 1, dtype=np.bool_)
+    for index, own in enumerate(held.config.blocks if held.config else ()):
+        if own.shares_kv_with is not None:
+            allowed[own.shares_kv_with + 1 : index + 1] = False
+    return allowed
 
 
 def weight_count(config: ModelConfig) -> int:
@@ -251,7 +280,7 @@ def other_footprint(config: OtherConfig, weight_count: int, weights: WeightForma
         blocks=(WeightPart(((kind, weight_count * size),)),),
         head=WeightPart(),
         tied=False,
-        kv_bytes_per_block=config.kv_numbers_per_token * size,
+        kv_of_blocks=(config.kv_numbers_per_token * size,),
     )
 
 
@@ -276,19 +305,27 @@ def _footprint(
     if config.tie_word_embeddings:
         parts[HEAD] = parts.get(HEAD, Counter()) + parts[EMBEDDING]
     shares = [own.experts.used / own.experts.count if own.experts else 0 for own in config.blocks]
-    heads, dim = config.num_kv_heads, config.head_dim
     return Footprint(
         format=weights,
         embedding=_part(parts[EMBEDDING]),
         blocks=tuple(_part(parts[str(index)], share) for index, share in enumerate(shares)),
         head=_part(parts[HEAD]),
         tied=config.tie_word_embeddings,
-        kv_bytes_per_block=2 * heads * dim * 4 if portable else kv_token_bytes(heads, dim, kv),
+        kv_of_blocks=tuple(_kv_bytes(own, None if portable else kv) for own in config.blocks),
         config=config,
         kind=kind,
         kv=kv,
         states=state_bytes(config),
     )
+
+
+def _kv_bytes(block: BlockConfig, kv: KvType | None) -> int:
+    """Return the bytes of one token's keys and values in a block; None: they are fp32."""
+    if not block.stores_kv:
+        return 0
+    if kv is None:
+        return 2 * block.kv_heads * block.head_dim * 4
+    return kv_token_bytes(block.kv_heads, block.head_dim, kv)
 
 
 def _place(name: str) -> str:

@@ -326,7 +326,7 @@ def _kv_bytes(held: Footprint, context: int, blocks: int, found: Accelerator) ->
         return webgpu_sizes.cache_bytes(held.config, range(blocks), context + MAX_TREE)
     if found.takes_core:
         return held.kv_bytes(context, range(blocks))
-    return held.device_kv_bytes(context, blocks)
+    return held.device_kv_bytes(context, range(blocks))
 
 
 def _device_room(held: Footprint, context: int, found: Accelerator, *, heads: bool) -> _Room:

@@ -7,18 +7,20 @@ from dataclasses import fields, replace
 
 from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, NotPossible, OutOfMemory
-from engine.language import number, sentences, tr
+from engine.language import listed, number, sentences, tr
 from engine.machine.facts import CPU, Machine
 from engine.machine.memory import DeviceMemory, Shortage, host_reserve
 from engine.model.gguf.header import KIND_OF_NAME
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
-from engine.plan.footprint import Footprint
+from engine.plan.footprint import Footprint, allowed_cuts
 from engine.plan.memory import SMALLEST_CONTEXT
 from engine.plan.search import Placement, PlacementSearch
 
 GIB = 2**30
 _FOUR_BITS = 18 / 32
 _MUCH_SMALLER = 0.75
+_ROUNDING = 64
+"""Tokens for which memory is taken at once."""
 
 
 def check_wish(
@@ -54,6 +56,16 @@ def check_wish(
                 model=target.name, count=count, layers=layers
             ),
             tr("Choose between 0 and {most}.").format(most=count),
+        )
+    cuts = allowed_cuts(target.footprint).tolist()
+    if not cuts[layers]:
+        raise NotPossible(
+            tr("{model} cannot be split after {layers} layers: some share keys and values.").format(
+                model=target.name, layers=layers
+            ),
+            tr("Choose one of {possible}.").format(
+                possible=listed(str(cut) for cut, allowed in enumerate(cuts) if allowed)
+            ),
         )
     if layers and wish.mode is Mode.CPU:
         raise NotPossible(
@@ -123,7 +135,8 @@ def does_not_fit(
     ram, vram, wish, found = nearest.ram, nearest.vram, search.wish, search.accelerator
     host, name = search.host, search.target.name
     whole, free = (ram + host_reserve(host)) / GIB, _gib(host.memory_available / GIB)
-    remedy, lacking = _remedy(search, drafts), _shortage(search, nearest, memory, ceiling)
+    lacking = _shortage(search, nearest, memory, ceiling)
+    remedy = _remedy(search, drafts, nearest, ceiling)
     if lacking.budgeted:
         remedy = tr("Raise the budget, or choose a mode that needs less GPU memory.")
     if found is None or found.unified or not vram:
@@ -176,13 +189,16 @@ def _whole(memory: DeviceMemory, nbytes: int) -> DeviceMemory:
     return replace(memory, runtime=memory.runtime + max(nbytes - memory.total, 0))
 
 
-def _remedy(search: PlacementSearch, drafts: Sequence[DraftFacts]) -> str:
+def _remedy(
+    search: PlacementSearch, drafts: Sequence[DraftFacts], nearest: Placement, ceiling: int
+) -> str:
     """Suggest what would fit."""
     wish, held = search.wish, search.target.footprint
     spare = search.host_budget + (0 if search.one_memory else search.limit) - held.weight_bytes
     if wish.forced and drafts:
         spare -= drafts[0].model.footprint.weight_bytes
-    tokens = spare // max(held.kv_bytes_per_token, 1) * 9 // 10
+    lacking, per_token = _too_many_bytes(search, nearest, ceiling), held.kv_bytes_per_token
+    tokens = (search.context - lacking // max(per_token, 1) - _ROUNDING) * 9 // 10
     if wish.context is not None and SMALLEST_CONTEXT <= tokens < wish.context:
         return tr("Choose a context of at most {tokens} tokens, or close other programs.").format(
             tokens=number(tokens)
@@ -193,6 +209,13 @@ def _remedy(search: PlacementSearch, drafts: Sequence[DraftFacts]) -> str:
             "In the format {format} it would take about {size} GiB; or choose a smaller model."
         ).format(format=WeightFormat.Q4, size=_gib(small / GIB))
     return tr("Close other programs, choose a shorter context or a smaller model.")
+
+
+def _too_many_bytes(search: PlacementSearch, nearest: Placement, ceiling: int) -> int:
+    """Return the bytes by which the smallest placement is too large."""
+    if search.one_memory:
+        return nearest.ram + nearest.vram - search.host_budget
+    return max(nearest.ram - search.host_budget, 0) + max(nearest.vram - ceiling, 0)
 
 
 def four_bit_bytes(held: Footprint) -> int:

@@ -17,6 +17,7 @@ from engine.machine.facts import CPU, Accelerator, Host
 from engine.machine.memory import host_reserve
 from engine.machine.reached import PlacementKey
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
+from engine.plan.footprint import allowed_cuts
 from engine.plan.memory import (
     NOTHING,
     TORCH_BYTES,
@@ -265,7 +266,8 @@ class PlacementSearch:
 
     def _allowed(self, strategy: Strategy) -> NDArray[np.bool_]:
         """Return [cuts]: whether the wish allows each cut."""
-        cuts, wish, allowed = self.cuts, self.wish, np.ones(self.cuts, dtype=np.bool_)
+        cuts, wish = self.cuts, self.wish
+        allowed = np.append(allowed_cuts(self._held), True)[:cuts]
         if wish.layers_on_gpu is not None:
             last = cuts - 2
             allowed &= np.minimum(np.arange(cuts), max(last, 0)) == wish.layers_on_gpu

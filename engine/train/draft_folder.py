@@ -148,14 +148,15 @@ def write_draft(
 
 
 def _head_blocks(shape: DraftShape, target: ModelConfig) -> dict[str, object]:
+    own = target.typical
     rope = next((block.rope for block in target.blocks if block.rope is not None), None)
     return {
         "hidden_size": target.hidden_size,
-        "intermediate_size": shape.intermediate or target.intermediate_size,
+        "intermediate_size": shape.intermediate or own.inner,
         "num_hidden_layers": shape.blocks,
-        "num_attention_heads": target.num_heads,
-        "num_key_value_heads": target.num_kv_heads,
-        "head_dim": target.head_dim,
+        "num_attention_heads": own.heads,
+        "num_key_value_heads": own.kv_heads,
+        "head_dim": own.head_dim,
         "rms_norm_eps": target.rms_norm_eps,
         "rope_theta": 10_000.0 if rope is None else rope.theta,
     }

@@ -8,6 +8,7 @@ there is to learn: with 17,000 of a model of 1.5 billion weights, a third of wha
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +34,7 @@ def fit_linear_fusion(
         embedding: the target's, [vocab, hidden].
         most: tokens after which no more are read.
     """
-    linear: nn.Linear = draft.fusion.linear
+    linear = cast("nn.Linear", draft.fusion.linear)
     columns = linear.in_features + 1
     device = embedding.device
     squares = torch.zeros(columns, columns, device=device)

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from engine.model.config import Fusion, ModelConfig
 from engine.model.rope import rotations
+from engine.model.tensors import expected_tensors
 
 KeyValues = tuple[Tensor, Tensor]
 """Rotated keys and values of one block, [batch, kv heads, pairs, head dim] each."""
@@ -35,14 +36,14 @@ class DraftAttention(nn.Module):
 
     def __init__(self, config: ModelConfig, inputs: int) -> None:
         super().__init__()
-        dim = config.head_dim
-        self._dim, self._scale = dim, config.attention_scale
-        self._group = config.num_heads // config.num_kv_heads
-        self.q_proj = nn.Linear(inputs, config.num_heads * dim, bias=config.qkv_bias)
-        self.k_proj = nn.Linear(inputs, config.num_kv_heads * dim, bias=config.qkv_bias)
-        self.v_proj = nn.Linear(inputs, config.num_kv_heads * dim, bias=config.qkv_bias)
+        block, dim = config.typical, config.typical.head_dim
+        self._dim, self._scale = dim, block.attention_scale
+        self._group = block.heads // block.kv_heads
+        self.q_proj = nn.Linear(inputs, block.heads * dim, bias=config.qkv_bias)
+        self.k_proj = nn.Linear(inputs, block.kv_heads * dim, bias=config.qkv_bias)
+        self.v_proj = nn.Linear(inputs, block.kv_heads * dim, bias=config.qkv_bias)
         self.o_proj = nn.Linear(
-            config.num_heads * dim, config.hidden_size, bias=config.attention_out_bias
+            block.heads * dim, config.hidden_size, bias=config.attention_out_bias
         )
 
     def forward(
@@ -93,7 +94,7 @@ class DraftFeedForward(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        hidden, inner = config.hidden_size, config.intermediate_size
+        hidden, inner = config.hidden_size, config.typical.inner
         self.gate_proj = nn.Linear(hidden, inner, bias=config.mlp_bias)
         self.up_proj = nn.Linear(hidden, inner, bias=config.mlp_bias)
         self.down_proj = nn.Linear(inner, hidden, bias=config.mlp_bias)
@@ -117,7 +118,7 @@ class DraftBlock(nn.Module):
         super().__init__()
         hidden, eps = config.hidden_size, config.rms_norm_eps
         fusion = config.fusion if begins else None
-        both = fusion is not None and fusion.kind == "eagle3"
+        both = fusion is not None and not fusion.steps.join
         self._residual_normed = both and fusion is not None and fusion.residual_normed
         self.self_attn = DraftAttention(config, 2 * hidden if both else hidden)
         self.mlp = DraftFeedForward(config)
@@ -143,26 +144,22 @@ class DraftBlock(nn.Module):
 
 
 class _Fused(nn.Module):
-    """Fusion of features and embeddings into a head's first input.
+    """Fusion of features and embeddings into a head's first input; see `FusionSteps`.
 
-    "dgf" is Dovetail's dynamic gating fusion (arXiv 2412.18934), "linear" EAGLE's, "eagle3" only
-    joins the tapped features; see `engine.model.config.Fusion`.
+    What its first block sees where nothing joins both, that brings about itself.
     """
 
     def __init__(self, config: ModelConfig, fusion: Fusion) -> None:
         super().__init__()
-        hidden, self._kind = config.hidden_size, fusion.kind
-        if fusion.kind == "dgf":
-            self.norm = RmsNorm(hidden, config.rms_norm_eps)
-            self.feature = nn.Linear(fusion.width, hidden, bias=False)
-            self.token = nn.Linear(hidden, hidden, bias=False)
-            self.gate = nn.Linear(2 * hidden, hidden, bias=False)
-            for matrix in (self.feature, self.token, self.gate):
+        self._steps, shapes = fusion.steps, expected_tensors(config)
+        for name in (each for each in self._steps.norms if each.startswith(_PREFIX)):
+            self.add_module(_own_name(name), RmsNorm(config.hidden_size, config.rms_norm_eps))
+        for name in self._steps.matrices:
+            rows, columns = shapes[f"{name}.weight"]
+            matrix = nn.Linear(columns, rows, bias=f"{name}.bias" in shapes)
+            if self._steps.gated:
                 nn.init.xavier_uniform_(matrix.weight)
-        elif fusion.kind == "linear":
-            self.linear = nn.Linear(hidden + fusion.width, hidden, bias=fusion.bias)
-        else:
-            self.features = nn.Linear(fusion.width, hidden, bias=False)
+            self.add_module(_own_name(name), matrix)
 
     def forward(self, features: Tensor, embedded: Tensor, *, own: bool) -> Tensor:
         """Fuse features and embeddings into [batch, pairs, hidden].
@@ -172,17 +169,34 @@ class _Fused(nn.Module):
             embedded: [batch, pairs, hidden].
             own: whether the features are the head's own.
         """
-        if self._kind == "dgf":
-            path = self.feature(features)
-            token = functional.silu(self.token(self.norm(embedded)))
-            gate = torch.sigmoid(self.gate(torch.cat((path, token), 2)))
-            fused: Tensor = gate * path + (1 - gate) * token
-            return fused
-        if self._kind == "linear":
-            mixed: Tensor = self.linear(torch.cat((embedded, features), 2))
-            return mixed
-        entered: Tensor = features if own else self.features(features)
-        return entered
+        steps = self._steps
+        if not steps.join:
+            return features if own else self._through(steps.feature, features)
+        path = self._through(steps.feature_norm, self._through(steps.feature, features))
+        token = self._through(steps.token, self._through(steps.token_norm, embedded))
+        if steps.token:
+            token = functional.silu(token)
+        joined = self._through(
+            steps.join, torch.cat((path, token) if steps.gated else (token, path), 2)
+        )
+        if not steps.gated:
+            return joined
+        gate = torch.sigmoid(joined)
+        return gate * path + (1 - gate) * token
+
+    def _through(self, name: str, x: Tensor) -> Tensor:
+        """Return what a norm or a matrix makes of x; x itself, where the kind leaves it out."""
+        if not name:
+            return x
+        found: Tensor = self.get_submodule(_own_name(name))(x)
+        return found
+
+
+_PREFIX = "fusion."
+
+
+def _own_name(name: str) -> str:
+    return name.removeprefix(_PREFIX).removesuffix(".weight")
 
 
 class _Trunk(nn.Module):
@@ -194,7 +208,7 @@ class _Trunk(nn.Module):
         self.layers = nn.ModuleList(
             DraftBlock(config, begins=head and index == 0) for index in range(config.num_layers)
         )
-        if config.fusion is None or config.fusion.kind == "eagle3":
+        if config.fusion is None or config.fusion.steps.final_norm:
             self.norm = RmsNorm(config.hidden_size, config.rms_norm_eps)
         if not head:
             self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)

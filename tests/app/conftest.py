@@ -18,6 +18,7 @@ from fake_engine import FakeEngine, Script
 
 from app.application import Assembly
 from app.data_folder.paths import Paths
+from app.garbage import GarbageCollector
 from app.notices import Notice, board
 from app.theme.style import style_sheet
 from app.theme.theme import Theme, font_scale, in_force
@@ -32,7 +33,16 @@ def pytest_runtest_teardown() -> Generator[None, object, object]:
     """
     result = yield
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    GarbageCollector.look()
     return result
+
+
+@pytest.fixture(autouse=True)
+def _garbage_goes_here(qapp: QApplication) -> Iterator[None]:
+    """Widgets are destroyed in this thread, as in the application."""
+    collector = GarbageCollector(qapp)
+    yield
+    collector.end()
 
 
 @pytest.fixture(autouse=True)

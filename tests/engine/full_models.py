@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -21,13 +21,30 @@ from engine.model.weights.readable import Floats, Stretch
 PARTIAL = RopeConfig(dim=12)
 WHOLE = RopeConfig(dim=20, theta=1e6, kind="linear", factor=2.0)
 
+_BLOCK = BlockConfig(PARTIAL, heads=6, kv_heads=2, head_dim=20, attention_scale=0.3, inner=90)
 BLOCKS = (
-    BlockConfig(PARTIAL, window=24),
-    BlockConfig(None, experts=Experts(7, 3, 40, normalise=True, bias=True)),
-    BlockConfig(WHOLE, window=5, experts=Experts(20, 4, 48, normalise=False, bias=True)),
-    BlockConfig(PARTIAL),
+    replace(_BLOCK, window=24),
+    replace(_BLOCK, rope=None, experts=Experts(7, 3, 40, normalise=True, bias=True)),
+    replace(_BLOCK, rope=WHOLE, window=5, experts=Experts(20, 4, 48, normalise=False, bias=True)),
+    _BLOCK,
 )
 """Windows shorter than a chunk and than a tree; a block without positions."""
+
+
+_LOCAL = replace(_BLOCK, window=24)
+_GLOBAL = replace(
+    _BLOCK, rope=RopeConfig(dim=36), heads=4, kv_heads=1, head_dim=36, inner=130,
+    attention_scale=0.2,
+)  # fmt: skip
+UNEVEN = (
+    _LOCAL,
+    _GLOBAL,
+    replace(_LOCAL, inner=300, shares_kv_with=0),
+    replace(_GLOBAL, inner=33, shares_kv_with=1),
+    replace(_BLOCK, heads=3, kv_heads=3, head_dim=12, gated=True, inner=64),
+    replace(_GLOBAL, heads=8, kv_heads=4, experts=Experts(5, 2, 24, normalise=True, bias=True)),
+)
+"""Blocks as Gemma 3n and 4 have them, and more: of other sizes, some with the keys of others."""
 
 
 def full_config(activation: Activation = "swiglu_oai") -> ModelConfig:
@@ -36,17 +53,12 @@ def full_config(activation: Activation = "swiglu_oai") -> ModelConfig:
         family="llama",
         vocab_size=323,
         hidden_size=72,
-        intermediate_size=90,
-        num_heads=6,
-        num_kv_heads=2,
-        head_dim=20,
         rms_norm_eps=1e-6,
         max_positions=640,
         tie_word_embeddings=True,
         bos_token_id=1,
         eos_token_ids=(2,),
         blocks=BLOCKS,
-        attention_scale=0.3,
         qkv_bias=True,
         attention_out_bias=True,
         mlp_bias=True,
@@ -109,10 +121,18 @@ def _values(config: ModelConfig, name: str) -> Floats:
     return (values.view(np.uint32) & 0xFFFF0000).view(np.float32)
 
 
+def uneven_config() -> ModelConfig:
+    """The same with blocks that differ in heads, sizes, and whose keys they look at."""
+    return replace(full_config(), blocks=UNEVEN)
+
+
 def full_decoder(
-    fmt: Format | None, pool: ThreadPool | None = None, kv: KvType = KvType.F16
+    fmt: Format | None,
+    pool: ThreadPool | None = None,
+    kv: KvType = KvType.F16,
+    config: ModelConfig | None = None,
 ) -> Decoder:
     """The model in one of the native formats; None: in two of them."""
-    config = full_config()
+    config = config or full_config()
     backend = NativeBackend(fmt, pool or shared_pool(), kv=kv)
     return Decoder.build(config, RandomWeights(config), backend)

@@ -23,21 +23,19 @@ ROOT = -1
 
 def small_target(layers: int = 3) -> ModelConfig:
     """What heads draft for unless told: sizes that divide by nothing, an output matrix."""
+    block = BlockConfig(
+        RopeConfig(dim=12), heads=6, kv_heads=2, head_dim=12, attention_scale=12**-0.5, inner=90
+    )
     return ModelConfig(
         family="llama",
         vocab_size=323,
         hidden_size=72,
-        intermediate_size=90,
-        num_heads=6,
-        num_kv_heads=2,
-        head_dim=12,
         rms_norm_eps=1e-6,
         max_positions=640,
         tie_word_embeddings=False,
         bos_token_id=1,
         eos_token_ids=(2,),
-        blocks=(BlockConfig(RopeConfig(dim=12)),) * layers,
-        attention_scale=12**-0.5,
+        blocks=(block,) * layers,
     )
 
 
@@ -69,7 +67,7 @@ def head_config(
     )
     return replace(
         target,
-        blocks=(BlockConfig(target.blocks[0].rope),) * blocks,
+        blocks=(replace(target.typical, window=0),) * blocks,
         tie_word_embeddings=target.tie_word_embeddings and not own_head,
         fusion=fusion,
         rows=rows,
@@ -94,9 +92,9 @@ _LINEAR = HEADS["linear"]
 assert _LINEAR.fusion is not None
 MTP = replace(
     _LINEAR,
-    blocks=(BlockConfig(RopeConfig(dim=4), gated=True),),
+    blocks=(replace(_LINEAR.typical, rope=RopeConfig(dim=4), gated=True),),
     qk_norm=True,
-    fusion=replace(_LINEAR.fusion, normed=True, returns_normed=True),
+    fusion=Fusion("mtp", _LINEAR.hidden_size),
 )
 """A head as models bring it along, which PyTorch's path does not run."""
 
@@ -213,19 +211,19 @@ class HeadReference:
         return normed if self._fusion.residual_normed else x, seen
 
     def _attend(self, seen: Vector, prefix: str, block: int, path: list[int]) -> Vector:
-        config, position = self._config, len(path) - 1
+        own, position = self._config.typical, len(path) - 1
         projected = [self._w[f"{prefix}self_attn.{part}_proj.weight"] @ seen for part in "qkv"]
-        query, key, value = (part.reshape(-1, config.head_dim) for part in projected)
-        theta = config.rope.theta
+        query, key, value = (part.reshape(-1, own.head_dim) for part in projected)
+        theta = self._config.rope.theta
         query, key = _rotated(query, position, theta), _rotated(key, position, theta)
         self._keys[path[-1]].append(key)
         self._values[path[-1]].append(value)
         keys = np.stack([self._keys[pair][block] for pair in path])  # [position, kv heads, dim]
         values = np.stack([self._values[pair][block] for pair in path])
-        group = config.num_heads // config.num_kv_heads
+        group = own.heads // own.kv_heads
         mixed = []
-        for head in range(config.num_heads):
-            scores = keys[:, head // group] @ query[head] * config.attention_scale
+        for head in range(own.heads):
+            scores = keys[:, head // group] @ query[head] * own.attention_scale
             shares = np.exp(scores - scores.max())
             mixed.append(shares @ values[:, head // group] / shares.sum())
         return self._w[f"{prefix}self_attn.o_proj.weight"] @ np.concatenate(mixed)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from download_bugs import (
+    a_head_beside_a_model_opened_in_its_place,
     notes_of_a_file_that_was_changed,
     room_for_the_largest_download_only,
     sizes_taken_for_hashes,
@@ -59,7 +60,7 @@ from model_bugs import (
     spaces_behind_control_tokens_doubled,
     window_without_the_row_itself,
 )
-from native_bugs import rows_between_stretches_nobodys
+from native_bugs import rows_between_stretches_nobodys, what_a_wider_head_has_left
 from parallel_bugs import (
     drafted_tail_shown,
     failures_of_the_draft_swallowed,
@@ -81,6 +82,7 @@ from planning_bugs import (
     drafts_leave_their_embedding_behind,
     drafts_take_no_memory,
     features_take_no_memory,
+    states_left_out_of_an_offered_context,
 )
 from planting import everywhere
 from recurrent_bugs import (
@@ -498,6 +500,7 @@ BUGS: dict[str, Bug] = {
             ("tests/engine/service/test_placement_watch.py",),
         ),
         Bug(features_take_no_memory, _PLAN),
+        Bug(states_left_out_of_an_offered_context, ("tests/engine/plan/test_planner.py",)),
         Bug(failed_loads_keep_what_they_had, ("tests/engine/session/test_accelerated.py",)),
         Bug(ledger_omission, ("tests/engine/backend/test_held_memory.py",)),
         Bug(siblings_seen_on_an_accelerator, (_ACCELERATOR + "one_arithmetic.py",)),
@@ -509,6 +512,7 @@ BUGS: dict[str, Bug] = {
         Bug(factors_of_short_texts_for_long_ones, _PARITY),
         Bug(cut_off_files_taken_for_whole, (_MODEL + "gguf/test_gguf_file.py",)),
         Bug(rows_between_stretches_nobodys, ("tests/engine/backend/test_native_pool.py",)),
+        Bug(what_a_wider_head_has_left, ("tests/engine/backend/test_uneven_blocks.py",)),
         Bug(rejected_rows_in_the_state, ("tests/engine/backend/test_delta.py",)),
         Bug(accepted_rows_left_among_the_rejected, ("tests/engine/backend/test_delta.py",)),
         Bug(convolution_over_neighbours, ("tests/engine/backend/test_delta.py",)),
@@ -556,6 +560,10 @@ BUGS: dict[str, Bug] = {
         ),
         Bug(calibration_deaf_to_a_stop, ("tests/engine/devices/test_calibration.py",)),
         Bug(sizes_taken_for_hashes, ("tests/engine/hub/test_download_parts.py",)),
+        Bug(
+            a_head_beside_a_model_opened_in_its_place,
+            ("tests/engine/hub/test_download_worker.py",),
+        ),
         Bug(notes_of_a_file_that_was_changed, ("tests/engine/hub/test_download_parts.py",)),
         Bug(room_for_the_largest_download_only, ("tests/engine/hub/test_download_parts.py",)),
         Bug(hosts_known_by_their_beginning, (_SERVER + "access.py",)),

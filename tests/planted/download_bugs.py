@@ -30,3 +30,10 @@ def room_for_the_largest_download_only() -> None:
             honest([job], reserve)
 
     cache.make_sure_of_room = make_sure_of_room
+
+
+def a_head_beside_a_model_opened_in_its_place() -> None:
+    """The first file by name is opened, although an MTP head came with the model."""
+    from engine.hub.download import cache
+
+    cache.is_mtp_head = lambda _path: False

@@ -17,6 +17,11 @@ def rows_between_stretches_nobodys() -> None:
            "from + (int32_t)(all / job->stretches)")  # fmt: skip
 
 
+def what_a_wider_head_has_left() -> None:
+    """Behind a head's numbers, those of a block with wider heads take part in its norm."""
+    plant("attend.c", "for (int32_t i = dim; i < f->dim; i++) y[i] = 0;", ";")
+
+
 def plant(name: str, honest: str, wrong: str) -> None:
     """Use a library in which one line of a source differs.
 

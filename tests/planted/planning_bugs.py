@@ -48,3 +48,15 @@ def disturbed_answers_move_the_model() -> None:
     from engine.events import AnswerStats
 
     AnswerStats.disturbed = property(lambda _self: False)  # type: ignore[assignment, method-assign]
+
+
+def states_left_out_of_an_offered_context() -> None:
+    """What is offered where a context does not fit counts weights and keys alone."""
+    from engine.plan import refusals
+
+    def lacking(search: Any, _nearest: Any, _ceiling: int) -> int:
+        held = search.target.footprint
+        per_token: int = held.kv_bytes_per_token
+        return search.context * per_token - (search.host_budget - held.weight_bytes)
+
+    refusals._too_many_bytes = lacking

@@ -49,6 +49,7 @@ ALL = (
     running.side_by_side,
     tuning.machines,
     tuning.choosing,
+    tuning.own_head,
     benchmark.benchmark,
     models_page.models_page,
     memory.strip,

@@ -14,8 +14,9 @@ from app.showcase.budgets import GIB, load_of, previewed
 from app.showcase.scenes.shoot import Shoot, new_chat
 from app.showcase.script import MODEL_NAME, PLAN, stats
 from app.showcase.stage import Stage, catch_up, settle, wait_for
+from app.tuning.draft_list import DraftList
 from app.tuning.tuning_page import TuningPage
-from engine.commands import Load, Mode
+from engine.commands import DraftChoice, Load, Mode
 from engine.events import (
     Calibrated,
     CalibrationProgress,
@@ -23,6 +24,7 @@ from engine.events import (
     FailureKind,
     MachineFound,
     PlanReady,
+    Previewed,
     WayOut,
 )
 from engine.machine.facts import Machine
@@ -68,6 +70,33 @@ def choosing(stage: Stage, shoot: Shoot) -> None:
     stage.window.pages.show_chat()
     stage.preview = previewed
     stage.ready()
+
+
+def own_head(stage: Stage, shoot: Shoot) -> None:
+    """Show the drafts of a model with an MTP head in its files: Automatic, and the head chosen."""
+    new_chat(stage)
+    page = _opened(stage, budgets.WITH_CARD)
+    stage.preview = _with_own_head
+    _ready(stage, budgets.WITH_CARD, load_of())
+    page.previews.refresh()
+    _planned(stage)
+    _to_drafts(page)
+    shoot("tuning-mtp")
+    page.choosing.choose(draft=DraftChoice.MTP)
+    _planned(stage)
+    _to_drafts(page)
+    shoot("tuning-mtp-chosen")
+    page.choosing.undo()
+    stage.window.pages.show_chat()
+    stage.preview = previewed
+    stage.ready()
+
+
+def _with_own_head(load: Load) -> Previewed:
+    draft = "MTP head + lookup" if load.draft is DraftChoice.AUTO else "MTP head"
+    found = previewed(load, budgets.WITH_CARD, speeds=budgets.SPEEDS, draft=draft)
+    plan = replace(found.plan or PLAN, has_mtp=True)
+    return replace(found, plan=plan)
 
 
 def _writing(stage: Stage, shoot: Shoot, page: TuningPage) -> None:
@@ -165,4 +194,11 @@ def _to_end(page: TuningPage) -> None:
     settle()
 
 
-ALL = (machines, choosing)
+def _to_drafts(page: TuningPage) -> None:
+    (drafts,) = page.findChildren(DraftList)
+    settle()
+    page.scroller.ensureWidgetVisible(drafts)
+    settle()
+
+
+ALL = (machines, choosing, own_head)

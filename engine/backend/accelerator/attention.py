@@ -201,7 +201,7 @@ class MetadataMaker:
         own = [config.blocks[index] for index in blocks]
         self._ropes = dict.fromkeys(block.rope for block in own if block.rope is not None)
         self._windows = {block.window for block in own}
-        self._kv_heads, self._device = config.num_kv_heads, device
+        self._kv_heads, self._device = config.typical.kv_heads, device
         self.positions = 0
         self._tables: dict[RopeConfig, tuple[torch.Tensor, torch.Tensor]] = {}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +19,7 @@ from engine.backend.ledger import Account, Allocation, Ledger, Purpose
 from engine.backend.segment import Backend
 from engine.backend.shared import Loan
 from engine.commands import KvType, WeightFormat
+from engine.machine.garbage import collect_garbage
 
 SHARED = "device"
 """Who holds what all models on a device share."""
@@ -118,7 +118,7 @@ class TorchDevice:
     def close(self) -> None:
         """Give all memory back; segments and caches must be dropped before."""
         self._products = self._workspace = self._graphs = None
-        gc.collect()
+        collect_garbage()
         while self._entries:
             self._entries.pop().release()
         with in_words(self._driver, self.ledger):

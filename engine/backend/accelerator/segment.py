@@ -159,10 +159,9 @@ class AcceleratorSegment(Segment):
         Raises:
             OutOfMemory: beyond the budget, or more than the device has.
         """
-        config, bench = self._config, self._bench
-        heads, dim = config.num_kv_heads, config.head_dim
+        own, bench = self._config.typical, self._bench
         memory = DeviceAllocator(bench.driver, bench.account)
-        cache = DeviceCache(memory, len(self.blocks), slots, heads, dim)
+        cache = DeviceCache(memory, len(self.blocks), slots, own.kv_heads, own.head_dim)
         with in_words(bench.driver, bench.account.ledger):
             self._reach(slots)
         return cache

@@ -48,10 +48,10 @@ def shared_bytes() -> int:
     return PIECE * (1 + 1 + 4 + _FLOAT + 2)
 
 
-def cache_bytes(config: ModelConfig, blocks: int, slots: int) -> int:
+def cache_bytes(config: ModelConfig, blocks: range, slots: int) -> int:
     """Keys and values of one sequence, fp16, with a chunk for rows that are none."""
-    chunks = -(-slots // CHUNK) + 1
-    return blocks * config.num_kv_heads * config.head_dim * chunks * CHUNK * 2 * 2
+    chunks, own = -(-slots // CHUNK) + 1, config.blocks[0]  # they are alike, see that_serves
+    return len(blocks) * own.kv_heads * own.head_dim * chunks * CHUNK * 2 * 2
 
 
 def segment_bytes(config: ModelConfig, blocks: range, slots: int) -> int:
@@ -114,19 +114,19 @@ def working_bytes(
         return 3 * rows * hidden * _FLOAT + logits
     own = [config.blocks[index] for index in blocks]
     inner = max(
-        config.intermediate_size if block.experts is None else block.experts.intermediate_size
-        for block in own
+        block.inner if block.experts is None else block.experts.intermediate_size for block in own
     )
-    queries = (config.num_heads + 2 * config.num_kv_heads) * config.head_dim
+    kv_heads, dim = own[0].kv_heads, own[0].head_dim  # they are alike, see that_serves
+    queries = (own[0].heads + 2 * kv_heads) * dim
     chunks = -(-slots // CHUNK)
     masks = len({block.window for block in own}) * rows * chunks * CHUNK * _FLOAT
-    group, dim = config.num_heads // config.num_kv_heads, config.head_dim
-    heads = heads_at_once(chunks, config.num_kv_heads, group, dim)
+    group = own[0].heads // kv_heads
+    heads = heads_at_once(chunks, kv_heads, group, dim)
     parts = stretches(chunks) + TAIL
-    tiles = min(tiles_at_once(parts, config.num_heads, dim), rows // TILE_ROWS)
+    tiles = min(tiles_at_once(parts, own[0].heads, dim), rows // TILE_ROWS)
     scores = max(
         heads * head_bytes(chunks, group, dim),
-        tiles * part_bytes(parts, group * config.num_kv_heads, dim),
+        tiles * part_bytes(parts, group * kv_heads, dim),
     )
     attention = rows * 4 * queries * _FLOAT + scores
     feed_forward = rows * inner * 18

@@ -17,7 +17,6 @@ from engine.backend.native.library import (
     DeltaStruct,
     ExpertsStruct,
     Format,
-    FusionKind,
     FusionStruct,
     Matrix,
     Mlp,
@@ -26,6 +25,7 @@ from engine.backend.native.library import (
 from engine.backend.native.matrix import EMPTY, LANES, NATIVE_KINDS, Packed, pack
 from engine.backend.native.memory import Arena
 from engine.backend.native.pool import ThreadPool
+from engine.backend.native.workspace import set_heads
 from engine.backend.shared import Borrowed, Shared
 from engine.model.config import BlockConfig, Delta, Fusion, ModelConfig, RopeConfig
 from engine.model.config import Experts as ExpertsConfig
@@ -76,28 +76,30 @@ class BlockPacker:
         """A whole decoder block."""
         prefix, own = f"model.layers.{index}.", self._config.blocks[index]
         if own.delta is None:
-            block = self._attention(f"{prefix}self_attn.", own)
+            block = self._attention(f"{prefix}self_attn.", own, index)
         else:
             block = self._delta(f"{prefix}linear_attn.", own.delta)
         self._norms(block, index)
         if own.experts is None:
-            block.mlp = self._mlp(f"{prefix}mlp.")
+            block.inner, block.mlp = own.inner, self._mlp(f"{prefix}mlp.")
         else:
             block.experts = self._mixture(f"{prefix}mlp.", own.experts)
         return block
 
-    def _attention(self, prefix: str, own: BlockConfig) -> BlockStruct:
+    def _attention(self, prefix: str, own: BlockConfig, index: int) -> BlockStruct:
         config, out = self._config, f"{prefix}o_proj"
-        qkv = [f"{prefix}{part}_proj" for part in "qkv"]
-        return BlockStruct(
+        qkv = [f"{prefix}{part}_proj" for part in own.projections]
+        block = BlockStruct(
             in_=(Matrix * PARTS)(*self._parts(qkv)),
             out=self.matrix(f"{out}.weight"),
             in_bias=self._bias(config.qkv_bias, qkv),
             out_bias=self._bias(config.attention_out_bias, [out]),
+            attention_scale=own.attention_scale,
             rope=-1 if own.rope is None else self._rope(own.rope),
             window=own.window,
-            gated=own.gated,
         )
+        set_heads(block, own, 0 if own.shares_kv_with is None else index - own.shares_kv_with)
+        return block
 
     def _delta(self, prefix: str, delta: Delta) -> BlockStruct:
         """Pack a gated delta layer; what decides about its memory is never quantised here."""
@@ -127,7 +129,7 @@ class BlockPacker:
     def _norms(self, block: BlockStruct, index: int) -> None:
         config, prefix = self._config, f"model.layers.{index}."
         names = {"input_norm": "input_layernorm"}
-        if index == 0 and config.fusion is not None and not config.fusion.has_norms:
+        if index == 0 and config.fusion is not None and not config.fusion.steps.first_norm:
             names = {}
         if config.output_norms:
             names["attention_norm"] = "post_attention_layernorm"
@@ -137,7 +139,9 @@ class BlockPacker:
             names["post_norm"] = "post_attention_layernorm"
         attends = config.blocks[index].delta is None
         if config.qk_norm and attends:
-            names |= {"query_norm": "self_attn.q_norm", "key_norm": "self_attn.k_norm"}
+            names["query_norm"] = "self_attn.q_norm"
+        if config.qk_norm and config.blocks[index].stores_kv:
+            names["key_norm"] = "self_attn.k_norm"
         for field, name in names.items():
             setattr(block, field, self.vector(f"{prefix}{name}.weight"))
         if config.sinks and attends:
@@ -282,17 +286,19 @@ class BlockPacker:
 
 def pack_fusion(fusion: Fusion, packer: BlockPacker) -> FusionStruct:
     """Pack a fusion's matrices and vectors; the packer keeps their memory."""
+    steps = fusion.steps
     struct = FusionStruct(
-        kind=FusionKind[fusion.kind.upper()],
         width=fusion.width,
+        gated=steps.gated,
         residual_normed=fusion.residual_normed,
-        returns_normed=fusion.returns_normed,
+        returns_normed=steps.returns_normed,
     )
-    for field, name in zip(("feature", "token", "gate"), fusion.matrices, strict=False):
-        setattr(struct, field, packer.matrix(f"{name}.weight"))
-    if fusion.biased:
-        struct.bias = packer.vector(f"{fusion.matrices[0]}.bias")
-    norms = fusion.norms[1:] if fusion.kind == "eagle3" else fusion.norms  # the block has its own
-    for field, name in zip(("norm", "feature_norm"), norms, strict=False):
-        setattr(struct, field, packer.vector(name))
+    for field in ("feature", "token", "join"):
+        if name := getattr(steps, field):
+            setattr(struct, field, packer.matrix(f"{name}.weight"))
+    for field in ("token_norm", "feature_norm"):
+        if name := getattr(steps, field):
+            setattr(struct, field, packer.vector(name))
+    if fusion.bias and steps.join:
+        struct.bias = packer.vector(f"{steps.join}.bias")
     return struct

@@ -20,7 +20,7 @@ FILE = Path(__file__).parents[2] / _NAME
 """The library; it is there where it was built, or came in a wheel."""
 CANCELLED = -3
 """DT_CANCELLED: what a native call returns that was given up."""
-ABI_VERSION = 8
+ABI_VERSION = 9
 """DT_ABI_VERSION."""
 _NO_MEMORY, _INVALID_LOGITS, _LOST_WEIGHTS = -1, -4, -5
 
@@ -59,14 +59,6 @@ class NativeKv(IntEnum):
 
     F16 = 0
     Q8 = 1
-
-
-class FusionKind(IntEnum):
-    """Ways in which a feature head begins, by `Fusion`'s names."""
-
-    DGF = 1
-    LINEAR = 2
-    EAGLE3 = 3
 
 
 class Isa(IntEnum):
@@ -144,7 +136,8 @@ class BlockStruct(c.Structure):
             "in_bias out_bias input_norm post_norm attention_norm mlp_norm query_norm "
             "key_norm sinks",
         ),
-        *_all(c.c_int32, "rope window gated"),
+        *_all(c.c_int32, "heads kv_heads head_dim inner kv_from rope window gated"),
+        ("attention_scale", c.c_float),
         ("delta", DeltaStruct),
         ("mlp", Mlp),
         ("experts", ExpertsStruct),
@@ -161,9 +154,9 @@ class FusionStruct(c.Structure):
     """dt_fusion."""
 
     _fields_ = (
-        *_all(c.c_int32, "kind width residual_normed returns_normed"),
-        *_all(Matrix, "feature token gate"),
-        *_all(c.c_void_p, "norm feature_norm bias"),
+        *_all(c.c_int32, "width gated residual_normed returns_normed"),
+        *_all(Matrix, "feature token join"),
+        *_all(c.c_void_p, "token_norm feature_norm bias"),
     )
 
 
@@ -171,10 +164,10 @@ class SegmentStruct(c.Structure):
     """dt_segment."""
 
     _fields_ = (
-        *_all(c.c_int32, "blocks hidden intermediate heads kv_heads head_dim activation kv_type"),
+        *_all(c.c_int32, "blocks hidden activation kv_type"),
         *_all(
             c.c_float,
-            "norm_eps attention_scale attention_softcap logit_softcap embedding_scale",
+            "norm_eps attention_softcap logit_softcap embedding_scale",
         ),
         ("block", c.POINTER(BlockStruct)),
         ("embedding", Matrix),

@@ -6,7 +6,6 @@ The library computes sizes from shapes, without weights. Where it was not built 
 from __future__ import annotations
 
 import ctypes as c
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +14,6 @@ from engine.backend.ledger import Account, Reach
 from engine.backend.native.library import (
     BlockStruct,
     DraftingStruct,
-    FusionKind,
     FusionStruct,
     Rope,
     SamplingStruct,
@@ -143,34 +141,41 @@ def _is_built() -> bool:
 
 def _segment_of(config: ModelConfig, blocks: Sequence[BlockConfig]) -> SegmentStruct:
     """A segment's shape, as far as the library looks at it to say what it allocates."""
-    counts = Counter((block.experts, block.gated, block.delta) for block in blocks)
     # Of blocks that are alike, only states take memory for each: what a long chain leads them to.
-    kinds = [kind for kind, count in counts.items() for _ in range(count if kind[2] else 1)]
-    structs = (BlockStruct * len(kinds))()
-    for struct, (experts, gated, delta) in zip(structs, kinds, strict=True):
-        struct.gated = gated
-        if experts is not None:
-            struct.experts.count, struct.experts.used = experts.count, experts.used
-            struct.experts.intermediate = experts.intermediate_size
-            struct.experts.shared = experts.shared
-        if delta is not None:
-            struct.delta.key_heads, struct.delta.value_heads = delta.key_heads, delta.value_heads
-            struct.delta.key_dim, struct.delta.value_dim = delta.key_dim, delta.value_dim
-            struct.delta.width = delta.width
-    segment = SegmentStruct(
-        blocks=len(kinds),
-        hidden=config.hidden_size,
-        intermediate=config.intermediate_size,
-        heads=config.num_heads,
-        kv_heads=config.num_kv_heads,
-        head_dim=config.head_dim,
-        block=structs,
-    )
+    attending = {id(block): block for block in blocks if block.delta is None}  # often the same one
+    alike = {block.sizes: block for block in attending.values()}
+    kinds = [*(block for block in blocks if block.delta is not None), *alike.values()]
+    structs = (BlockStruct * len(kinds))(*map(_shape_of, kinds))
+    segment = SegmentStruct(blocks=len(kinds), hidden=config.hidden_size, block=structs)
     segment.head.rows = config.head_rows
     if config.fusion is not None:
-        kind = FusionKind[config.fusion.kind.upper()]
-        segment.fusion = c.pointer(FusionStruct(kind=kind, width=config.fusion.width))
+        fusion = FusionStruct(width=config.fusion.width)
+        fusion.feature.rows = config.hidden_size if config.fusion.steps.feature else 0
+        segment.fusion = c.pointer(fusion)
     return segment
+
+
+def _shape_of(block: BlockConfig) -> BlockStruct:
+    struct, experts, delta = BlockStruct(), block.experts, block.delta
+    if experts is None:
+        struct.inner = block.inner
+    else:
+        struct.experts.count, struct.experts.used = experts.count, experts.used
+        struct.experts.intermediate = experts.intermediate_size
+        struct.experts.shared = experts.shared
+    if delta is None:
+        set_heads(struct, block, int(not block.stores_kv))
+    else:
+        struct.delta.key_heads, struct.delta.value_heads = delta.key_heads, delta.value_heads
+        struct.delta.key_dim, struct.delta.value_dim = delta.key_dim, delta.value_dim
+        struct.delta.width = delta.width
+    return struct
+
+
+def set_heads(struct: BlockStruct, block: BlockConfig, kv_from: int) -> None:
+    """Tell the library of a block's heads, and how many blocks before it its keys lie."""
+    struct.heads, struct.kv_heads, struct.head_dim = block.heads, block.kv_heads, block.head_dim
+    struct.gated, struct.kv_from = block.gated, kv_from
 
 
 def _pages(nbytes: int) -> int:

@@ -20,7 +20,6 @@ from engine.backend.device import Transfers
 from engine.backend.native.library import (
     BlockStruct,
     Format,
-    FusionKind,
     Matrix,
     Mlp,
     NativeKv,
@@ -102,17 +101,15 @@ def work_of(segment: SegmentStruct) -> Work:
     blocks = [segment.block[index] for index in range(segment.blocks)]
     fused = list(_fusion(segment))
     features: list[Reads] = []
-    if fused and segment.fusion.contents.kind == FusionKind.EAGLE3:
+    if fused and not segment.fusion.contents.join.rows:
         fused, features = [], fused
-    kv = KvType[NativeKv(segment.kv_type).name]
-    per_token = kv_token_bytes(segment.kv_heads, segment.head_dim, kv)
+    kv, looks = KvType[NativeKv(segment.kv_type).name], Counter[int]()
+    for block in blocks:
+        looks[block.window] += kv_token_bytes(block.kv_heads, block.head_dim, kv)
     return Work(
         blocks=_summed([*fused, *(read for block in blocks for read in _block(block))]),
         head=_summed([*_matrices([segment.head])]),
-        kv=tuple(
-            (per_token * count, window)
-            for window, count in Counter(block.window for block in blocks).items()
-        ),
+        kv=tuple((nbytes, window) for window, nbytes in looks.items()),
         features=_summed(features),
     )
 
@@ -129,7 +126,7 @@ def _block(block: BlockStruct) -> Iterator[Reads]:
 def _fusion(segment: SegmentStruct) -> Iterator[Reads]:
     if segment.fusion:
         fusion = segment.fusion.contents
-        yield from _matrices([fusion.feature, fusion.token, fusion.gate])
+        yield from _matrices([fusion.feature, fusion.token, fusion.join])
 
 
 def _mlp(mlp: Mlp) -> list[Matrix]:

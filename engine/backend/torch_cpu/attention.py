@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 import torch
@@ -19,46 +20,51 @@ from engine.backend.torch_layers import (
     softmax_parts,
     sum_in_order,
 )
+from engine.model.config import ModelConfig
 
 
 class TorchCache(SlotCache):
-    """fp32 keys and values, [blocks, 2, chunks, kv heads, CHUNK, head dim].
+    """fp32 keys and values, of each block [2, chunks, kv heads, CHUNK, head dim].
 
     Slot s lies in chunk s // CHUNK at offset s % CHUNK. The memory comes zeroed from the system
     and is touched only as the sequence grows; all values are numbers (see `as_kept`), so a masked
     key contributes an exact zero.
 
     Args:
+        config: of the model.
+        blocks: the segment's; where one looks at an earlier one's keys, they are the same.
+        slots: tokens there is room for.
         account: where they are entered.
+
+    Attributes:
+        own: of each block that has some of its own.
     """
 
-    def __init__(
-        self, blocks: int, slots: int, kv_heads: int, head_dim: int, account: Account
-    ) -> None:
-        chunks = -(-slots // CHUNK)
-        shape = (blocks, 2, chunks, kv_heads, CHUNK, head_dim)
-        per_chunk = 2 * blocks * kv_heads * CHUNK * head_dim * 4
+    def __init__(self, config: ModelConfig, blocks: range, slots: int, account: Account) -> None:
+        chunks, kept = -(-slots // CHUNK), [config.blocks[index] for index in blocks]
+        shapes = [(2, chunks, own.kv_heads, CHUNK, own.head_dim) for own in kept if own.stores_kv]
+        per_chunk = sum(4 * prod(shape) for shape in shapes) // max(chunks, 1)
         self._written = Reach(lambda slots: -(-slots // CHUNK) * per_chunk)
         entry = account.take(Purpose.KV, chunks * per_chunk, self._written)
         entry.lasts_as_long_as(self)
-        self._data = torch.from_numpy(np.zeros(shape, dtype=np.float32))
+        self.own = [torch.from_numpy(np.zeros(shape, dtype=np.float32)) for shape in shapes]
+        self._data, unseen = list[torch.Tensor](), iter(self.own)
+        for own in kept:
+            shared = own.shares_kv_with
+            self._data.append(next(unseen) if shared is None else self._data[shared - blocks.start])
 
     @property
     def nbytes(self) -> int:
         """Bytes reserved."""
-        return self._data.nbytes
-
-    def first(self, chunks: int) -> torch.Tensor:
-        """The first chunks of all blocks."""
-        return self._data[:, :, :chunks]
+        return sum(data.nbytes for data in self.own)
 
     def keys(self, block: int) -> torch.Tensor:
         """[chunks, kv heads, CHUNK, head dim] of one block."""
-        return self._data[block, 0]
+        return self._data[block][0]
 
     def values(self, block: int) -> torch.Tensor:
         """[chunks, kv heads, CHUNK, head dim] of one block."""
-        return self._data[block, 1]
+        return self._data[block][1]
 
     def write(self, block: int, slot: int, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Store rows [n, kv heads, head dim] at slots slot, slot + 1, ..."""
@@ -68,7 +74,7 @@ class TorchCache(SlotCache):
             chunk, offset = divmod(slot + done, CHUNK)
             take = min(rows - done, CHUNK - offset)
             piece = slice(done, done + take)
-            place = self._data[block, :, chunk, :, offset : offset + take]
+            place = self._data[block][:, chunk, :, offset : offset + take]
             place[0].copy_(keys[piece].transpose(0, 1))
             place[1].copy_(values[piece].transpose(0, 1))
             done += take
@@ -77,14 +83,15 @@ class TorchCache(SlotCache):
         """Take over the first `slots` slots of another cache."""
         chunks, source = -(-slots // CHUNK), own_cache(other, TorchCache)
         self._written.extend(slots)
-        self._data[:, :, :chunks] = source.first(chunks)
+        for data, theirs in zip(self.own, source.own, strict=True):
+            data[:, :chunks] = theirs[:, :chunks]
 
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ... in every block."""
         source = torch.as_tensor(sources, dtype=torch.long)
-        rows = self._data[:, :, source // CHUNK, :, source % CHUNK]
         place = torch.arange(target, target + len(sources))
-        self._data[:, :, place // CHUNK, :, place % CHUNK] = rows
+        for data in self.own:
+            data[:, place // CHUNK, :, place % CHUNK] = data[:, source // CHUNK, :, source % CHUNK]
 
 
 def cache_rows(slots: Ints, kv_heads: int) -> NDArray[np.int64]:
@@ -110,8 +117,8 @@ class TileContext:
         masks: window -> [chunks, 1, R, 1, CHUNK]; 0 where a row may look, -inf elsewhere, for the
             shared chunks and then the tail chunks.
         paths: number of tree paths with tail chunks of their own; 0 for a chain.
-        tail: [paths * tail chunks * kv heads * CHUNK] rows of the cache (see `cache_rows`)
-            that hold the paths' keys by position.
+        tails: kv heads -> [paths * tail chunks * kv heads * CHUNK] rows of the cache (see
+            `cache_rows`) that hold the paths' keys by position; empty for a chain.
         row_path: [R] path of each row.
     """
 
@@ -121,7 +128,7 @@ class TileContext:
     shared: int
     masks: dict[int, torch.Tensor]
     paths: int = 0
-    tail: torch.Tensor | None = None
+    tails: Mapping[int, torch.Tensor] = field(default_factory=dict)
     row_path: torch.Tensor | None = None
 
 
@@ -139,8 +146,9 @@ class TileAttention(Attention[TileContext, TorchCache]):
     ) -> torch.Tensor:
         """See `Attention.run`."""
         query, keys, values = self._projected(x, seen.turns, large=large)
-        kept = as_kept(keys[: seen.rows], values[: seen.rows], torch.float32)
-        cache.write(index, seen.slot, *kept)
+        if self._block.stores_kv:
+            kept = as_kept(keys[: seen.rows], values[: seen.rows], torch.float32)
+            cache.write(index, seen.slot, *kept)
         return self._out(self._attend(query, seen, cache.keys(index), cache.values(index)))
 
     def _attend(
@@ -154,8 +162,9 @@ class TileAttention(Attention[TileContext, TorchCache]):
         grouped = query.reshape(rows, kv, group, dim).transpose(0, 1)
         q = (grouped * self._scale).reshape(1, kv, rows * group, dim)
         scores = _chunk_products(q, keys[: tile.shared].transpose(2, 3))
-        if tile.tail is not None:
-            tail_keys = self._gather(keys, tile.tail)
+        own_rows = tile.tails.get(kv)
+        if own_rows is not None:
+            tail_keys = self._gather(keys, own_rows)
             tail = _chunk_products(q, tail_keys.transpose(2, 3))
             scores = torch.cat((scores, self._own_rows(tail, tile, rows)))
         shares, total = softmax_parts(
@@ -166,9 +175,9 @@ class TileAttention(Attention[TileContext, TorchCache]):
         )
         flat = shares.view(-1, kv, rows * group, CHUNK)
         mixed = _chunk_products(flat[: tile.shared], values[: tile.shared])
-        if tile.tail is not None:
+        if own_rows is not None:
             per_path = flat[tile.shared :].expand(tile.paths, -1, -1, -1, -1)
-            tail = _chunk_products(per_path.flatten(0, 1), self._gather(values, tile.tail))
+            tail = _chunk_products(per_path.flatten(0, 1), self._gather(values, own_rows))
             mixed = torch.cat((mixed, self._own_rows(tail, tile, rows)))
         summed = sum_in_order(mixed.view(-1, kv, rows, group, dim))
         return (summed / total[..., None]).transpose(0, 1).reshape(rows, -1)

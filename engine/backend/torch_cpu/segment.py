@@ -127,8 +127,9 @@ class TorchSegment(Segment):
         products = {linear.product for linear in self._linears}
         if self._head is not None:
             products.add(self._head.product)
-        group = self._config.num_heads // self._config.num_kv_heads
-        return tile_rows(products, group, self._config.head_dim)
+        every = self._config.blocks
+        shapes = {(block.heads // block.kv_heads, block.head_dim) for block in every}
+        return min(tile_rows(products, *shape) for shape in shapes)
 
     def _reach(self, positions: int) -> None:
         """Make rotations for so many positions."""
@@ -158,10 +159,8 @@ class TorchSegment(Segment):
 
     def new_cache(self, slots: int) -> TorchCache:
         """An empty cache with room for `slots` tokens."""
-        config = self._config
         self._reach(slots)
-        size = len(self._blocks), slots, config.num_kv_heads, config.head_dim
-        return TorchCache(*size, self._account)
+        return TorchCache(self._config, self.blocks, slots, self._account)
 
     @torch.inference_mode()
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
@@ -248,7 +247,8 @@ class TorchSegment(Segment):
             tile.paths = len(paths)
             tile.row_path = torch.from_numpy(padded)
             slots = tree.slots[paths, : chunks * CHUNK - tree.base]
-            tile.tail = torch.from_numpy(cache_rows(slots, self._config.num_kv_heads))
+            kv_heads = {self._config.blocks[index].kv_heads for index in self.blocks}
+            tile.tails = {heads: torch.from_numpy(cache_rows(slots, heads)) for heads in kv_heads}
         return tile
 
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from engine.backend.webgpu.gpu import Buffer
 from engine.backend.webgpu.loading import GpuLoader
 from engine.backend.webgpu.stages import Linear
-from engine.model.config import Delta, Experts, ModelConfig
+from engine.model.config import BlockConfig, Delta, Experts, ModelConfig
 
 
 @dataclass(frozen=True, slots=True)
 class GpuAttention:
-    """Weights of attention; `given`: queries, keys and values side by side.
+    """Weights of attention; `given`: queries, its own keys and values side by side.
 
     Attributes:
-        head_norms: of a head's queries, then of its keys.
+        head_norms: of a head's queries, then of its own keys.
     """
 
     given: Linear
@@ -69,8 +69,9 @@ class GpuBlock:
 
     def __init__(self, config: ModelConfig, loader: GpuLoader, index: int) -> None:
         self._config, self._loader, self._prefix = config, loader, f"model.layers.{index}."
+        self.index = index
         own = self.config = config.blocks[index]
-        self.mixer = self._attention() if own.delta is None else self._delta(own.delta)
+        self.mixer = self._attention(own) if own.delta is None else self._delta(own.delta)
         self.feed_forward: GpuFeedForward | GpuMixture
         if own.experts is None:
             self.feed_forward = self._dense("mlp.", bias=config.mlp_bias)
@@ -78,7 +79,9 @@ class GpuBlock:
             self.feed_forward = self._mixture(own.experts)
         self.before_mixer = None
         fusion = config.fusion
-        if fusion is None or fusion.normed or index > 0:  # else it sees what the fusion gives
+        if (
+            fusion is None or fusion.steps.first_norm or index > 0
+        ):  # else it sees what the fusion gives
             self.before_mixer = self._norm("input_layernorm")
         self.after_mixer = self.after_feed_forward = None
         if config.output_norms:
@@ -96,12 +99,13 @@ class GpuBlock:
         biases = self._loader.vector(*(f"{name}.bias" for name in names)) if bias else None
         return Linear(self._loader.side_by_side([f"{name}.weight" for name in names]), biases)
 
-    def _attention(self) -> GpuAttention:
-        config, part = self._config, "self_attn."
+    def _attention(self, own: BlockConfig) -> GpuAttention:
+        config, part, names = self._config, "self_attn.", own.projections
+        norms = [f"{part}{name}_norm" for name in names[:2]]
         return GpuAttention(
-            self._linear([f"{part}{name}_proj" for name in "qkv"], bias=config.qkv_bias),
+            self._linear([f"{part}{name}_proj" for name in names], bias=config.qkv_bias),
             self._linear([f"{part}o_proj"], bias=config.attention_out_bias),
-            self._norm(f"{part}q_norm", f"{part}k_norm") if config.qk_norm else None,
+            self._norm(*norms) if config.qk_norm else None,
             self._loader.vector(f"{self._prefix}{part}sinks") if config.sinks else None,
         )
 

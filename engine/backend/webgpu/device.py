@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 from engine.backend.device import Transfers
 from engine.backend.ledger import Account, Allocation, Ledger, Purpose
 from engine.backend.segment import Backend
@@ -13,6 +11,7 @@ from engine.backend.webgpu.gpu import Gpu
 from engine.backend.webgpu.segment import WebGpuBackend
 from engine.backend.webgpu.sizes import LARGEST_TILE, RUNTIME
 from engine.commands import KvType, WeightFormat
+from engine.machine.garbage import collect_garbage
 
 _SOFTWARE_TILE = 4
 """A software adapter takes seconds to compile products of 16 rows."""
@@ -69,7 +68,7 @@ class WebGpuDevice:
     def close(self) -> None:
         """Give all memory back; segments and caches must be dropped before."""
         gpu, self.gpu = self.gpu, None
-        gc.collect()
+        collect_garbage()
         while self._entries:
             self._entries.pop().release()
         if gpu is not None:

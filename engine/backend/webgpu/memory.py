@@ -18,6 +18,7 @@ from engine.backend.webgpu.sizes import (
     SNAPSHOTS,
     STATE_ROWS,
     cache_bytes,
+    chunk_bytes,
     kept_numbers,
     kept_rows,
     moved_bytes,
@@ -111,14 +112,15 @@ class GpuCache(StateCache[int]):
         slots: int,
         take_in: Callable[[GpuCache, int], None],
     ) -> None:
-        deltas = [config.blocks[index].delta for index in blocks]
-        layers = [delta for delta in deltas if delta is not None]
+        kept = [config.blocks[index] for index in blocks]
+        layers = [block.delta for block in kept if block.delta is not None]
+        own = [block for block in kept if block.stores_kv]
         super().__init__(STATE_ROWS if layers else 0)
         self._gpu, self._take_in = gpu, take_in
         self.slots = -(-slots // CHUNK) * CHUNK
-        self._chunk_bytes = CHUNK * config.num_kv_heads * padded_head(config) * 2
-        each, attending = self.slots // CHUNK * self._chunk_bytes, deltas.count(None)
-        if each > gpu.most_bound and attending:
+        self._chunk_bytes = [chunk_bytes(block) for block in own]
+        sizes = [self.slots // CHUNK * each for each in self._chunk_bytes]
+        if max(sizes, default=0) > gpu.most_bound:
             raise NotPossible(
                 tr("A context of {tokens} tokens is more than this GPU takes at once.").format(
                     tokens=slots
@@ -127,21 +129,18 @@ class GpuCache(StateCache[int]):
             )
         self._nbytes = cache_bytes(config, blocks, slots)
         account.take(Purpose.KV, self._nbytes).lasts_as_long_as(self)
-        self.keys = [gpu.buffer(each) for _ in range(attending)]
-        self.values = [gpu.buffer(each) for _ in range(attending)]
+        self.keys = [gpu.buffer(size) for size in sizes]
+        self.values = [gpu.buffer(size) for size in sizes]
         self.states = [LayerState.new(gpu, delta) for delta in layers]
         self.rows = StateRows(max((delta.width - 1 for delta in layers), default=0))
         self.bound: WeakKeyDictionary[object, Any] = WeakKeyDictionary()
-        self._moves: list[Group] = []
-        if attending:
+        self._moves: list[tuple[Group, int]] = []
+        if own:
             self._moved: Buffer = gpu.buffer(moved_bytes(slots))
-            self._kv_heads = config.num_kv_heads
-            shape = gpu.uniform(account, [config.num_kv_heads, padded_head(config)])
             kernel = self._kernel = gpu.kernel("move")
-            self._moves = [
-                kernel.group(shape, self._moved, *own)
-                for own in zip(self.keys, self.values, strict=True)
-            ]
+            for block, *both in zip(own, self.keys, self.values, strict=True):
+                shape = gpu.uniform(account, (block.kv_heads, padded_head(block)))
+                self._moves.append((kernel.group(shape, self._moved, *both), block.kv_heads))
 
     @property
     def nbytes(self) -> int:
@@ -185,15 +184,13 @@ class GpuCache(StateCache[int]):
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         """Take over the first `slots` slots of another cache, a number it can go back to."""
         source = own_cache(other, GpuCache)
-        nbytes = -(-slots // CHUNK) * self._chunk_bytes
-        if not nbytes:
+        if not slots:
             self.crop(0)
             return
+        every = zip([*source.keys, *source.values], [*self.keys, *self.values], strict=True)
         pairs = [
-            (theirs, ours, nbytes)
-            for theirs, ours in zip(
-                [*source.keys, *source.values], [*self.keys, *self.values], strict=True
-            )
+            (theirs, ours, -(-slots // CHUNK) * nbytes)
+            for (theirs, ours), nbytes in zip(every, 2 * self._chunk_bytes, strict=True)
         ]
         for theirs, ours in zip(source.states, self.states, strict=True):
             both = (theirs.state, ours.state), (theirs.rows, ours.rows), (theirs.saved, ours.saved)
@@ -220,9 +217,9 @@ class GpuCache(StateCache[int]):
         def record(encoder: Any) -> None:  # noqa: ANN401
             work = encoder.begin_compute_pass()
             work.set_pipeline(self._kernel.pipeline(1))
-            for group in self._moves:
+            for group, kv_heads in self._moves:
                 work.set_bind_group(0, group)
-                work.dispatch_workgroups(self._kv_heads)
+                work.dispatch_workgroups(kv_heads)
             work.end()
 
         self._gpu.submit(record)

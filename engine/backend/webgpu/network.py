@@ -233,13 +233,16 @@ class GpuNetwork:
 
     def mixers(self, room: GpuRoom, cache: GpuCache) -> list[list[Dispatch]]:
         """Return, for each block, what mixes tokens: by keys and values, or by a state."""
-        kept, states = iter(zip(cache.keys, cache.values, strict=True)), iter(cache.states)
-        found = []
+        own, states = iter(zip(cache.keys, cache.values, strict=True)), iter(cache.states)
+        found, kept = [], dict[int, tuple[Buffer, Buffer]]()
         for block in self._blocks:
             if isinstance(block.mixer, GpuDelta):
                 found.append(self._by_state(room, block.mixer, next(states)))
-            else:
-                found.append(self._attention(room, block.config, block.mixer, *next(kept)))
+                continue
+            shared = block.config.shares_kv_with
+            kept[block.index] = next(own) if shared is None else kept[shared]
+            attended = self._attention(room, block.config, block.mixer, *kept[block.index])
+            found.append(attended)
         return found
 
     def taking_in(self, mixers: Sequence[Sequence[Dispatch]]) -> list[Dispatch]:
@@ -258,11 +261,12 @@ class GpuNetwork:
     ) -> list[Dispatch]:
         """Put keys and values in place, look there, and join the parts for the next product."""
         config, stages = self._config, self._stages
-        heads, kv_heads, dim = config.num_heads, config.num_kv_heads, config.head_dim
-        padded, rope, parts = padded_head(config), own.rope, parts_of(room.slots)
+        heads, kv_heads, dim = own.heads, own.kv_heads, own.head_dim
+        padded, rope, parts = padded_head(own), own.rope, parts_of(room.slots)
         shape = stages.uniform(
             heads, kv_heads, dim, padded, 0 if rope is None else rope.dim, int(config.qk_norm),
-            int(own.gated), float(config.rms_norm_eps), float(config.attention_scale),
+            int(own.gated), weights.given.outputs, float(config.rms_norm_eps),
+            float(own.attention_scale),
         )  # fmt: skip
         rotate, attend = self._gpu.kernel("rotate"), self._gpu.kernel("attend")
         group = rotate.group(
@@ -270,7 +274,7 @@ class GpuNetwork:
             stages.or_nothing(None if rope is None else room.tables[rope]),
             room["queries"], keys, values,
         )  # fmt: skip
-        every = heads + 2 * kv_heads
+        every = heads + (2 * kv_heads if own.stores_kv else 0)
         placed = Dispatch(rotate, group, lambda extent: (every, extent.rows, 1))
 
         def spread(extent: Extent) -> tuple[int, int, int]:
@@ -326,7 +330,7 @@ class GpuNetwork:
             yield from self._mixture(room, weights)
             return
         yield from self._stages.products(room, weights.gate_up, room["gates"])
-        yield from self._gated_down(room, weights, room["gates"], self._config.intermediate_size)
+        yield from self._gated_down(room, weights, room["gates"], block.config.inner)
 
     def _gated_down(
         self, room: GpuRoom, weights: GpuFeedForward, gates: Buffer, size: int

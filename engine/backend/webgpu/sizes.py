@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from engine.backend.drafted_levels import DRAFT_LEVELS
 from engine.backend.step import CHUNK
-from engine.model.config import Delta, Experts, ModelConfig, RopeConfig
+from engine.model.config import BlockConfig, Delta, Experts, ModelConfig, RopeConfig
 
 PASS_ROWS = 256
 """Most rows of a chain that are computed together."""
@@ -53,9 +53,9 @@ def up(count: int, step: int) -> int:
     return count + -count % step
 
 
-def padded_head(config: ModelConfig) -> int:
+def padded_head(block: BlockConfig) -> int:
     """Return the numbers of a head in the cache, in whole words of 16 bytes."""
-    return up(config.head_dim, 8)
+    return up(block.head_dim, 8)
 
 
 def parts_of(slots: int) -> int:
@@ -64,8 +64,9 @@ def parts_of(slots: int) -> int:
 
 
 def row_parts_bytes(config: ModelConfig, slots: int) -> int:
-    """Return the bytes of the parts of one row's attention."""
-    return config.num_heads * parts_of(slots) * (padded_head(config) + 2) * _NUMBER
+    """Return the bytes of the parts of one row's attention, in the block where they are most."""
+    numbers = (block.heads * (padded_head(block) + 2) for block in attending_of(config))
+    return max(numbers, default=1) * parts_of(slots) * _NUMBER
 
 
 def pass_rows(config: ModelConfig, slots: int) -> int:
@@ -81,16 +82,18 @@ def cache_bytes(config: ModelConfig, blocks: range, slots: int) -> int:
     Keys and values are fp16, with the list of slots to copy. States are fp32, with the rows kept
     behind them and the snapshots.
     """
-    chunks = -(-slots // CHUNK)
-    per_block = 2 * chunks * CHUNK * config.num_kv_heads * padded_head(config) * 2
-    deltas = [config.blocks[index].delta for index in blocks]
-    attending = deltas.count(None)
-    numbers = 0
-    for delta in deltas:
-        if delta is not None:
-            numbers += state_numbers(delta) + kept_rows(delta) * kept_numbers(delta)
-            numbers += SNAPSHOTS * snapshot_numbers(delta)
-    return attending * per_block + (moved_bytes(slots) if attending else 0) + numbers * _NUMBER
+    own = [config.blocks[index] for index in blocks]
+    each = [chunk_bytes(block) for block in own if block.stores_kv]
+    nbytes = 2 * -(-slots // CHUNK) * sum(each) + (moved_bytes(slots) if each else 0)
+    for delta in (block.delta for block in own if block.delta is not None):
+        numbers = state_numbers(delta) + kept_rows(delta) * kept_numbers(delta)
+        nbytes += (numbers + SNAPSHOTS * snapshot_numbers(delta)) * _NUMBER
+    return nbytes
+
+
+def chunk_bytes(block: BlockConfig) -> int:
+    """Return the bytes of a block's keys, or values, of a chunk of slots: fp16."""
+    return CHUNK * block.kv_heads * padded_head(block) * 2
 
 
 def state_numbers(delta: Delta) -> int:
@@ -140,12 +143,29 @@ def input_offsets(rows: int) -> tuple[int, int, int]:
 
 def most_inner(config: ModelConfig) -> int:
     """Return the most numbers of a row that a product reads."""
-    hidden, queries = config.hidden_size, config.num_heads * config.head_dim
+    hidden = config.hidden_size
     mixed = max((delta.mixed for delta in deltas_of(config)), default=0)
-    inner = max(hidden, config.intermediate_size, queries, mixed)
+    queries = max((block.heads * block.head_dim for block in attending_of(config)), default=0)
+    inner = max(hidden, most_dense(config), queries, mixed)
     if config.fusion is None:
         return inner
     return max(inner, 2 * hidden, hidden + config.fusion.width)
+
+
+def attending_of(config: ModelConfig) -> Iterator[BlockConfig]:
+    """Yield the blocks that attend."""
+    return (block for block in config.blocks if block.delta is None)
+
+
+def most_dense(config: ModelConfig) -> int:
+    """Return the most numbers within a dense feed-forward."""
+    return max((block.inner for block in config.blocks if block.experts is None), default=0)
+
+
+def given_numbers(block: BlockConfig) -> int:
+    """Return the numbers that attention begins with: queries, gates, its own keys and values."""
+    kept = 2 * block.kv_heads if block.stores_kv else 0
+    return (block.heads * (1 + block.gated) + kept) * block.head_dim
 
 
 def deltas_of(config: ModelConfig) -> Iterator[Delta]:
@@ -191,8 +211,6 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
     """
     rows = pass_rows(config, slots)
     hidden, inner = config.hidden_size, most_inner(config)
-    gates = config.num_heads * any(block.gated for block in config.blocks)
-    attended = config.num_heads + 2 * config.num_kv_heads + gates
     numbers = {
         "hidden": rows * hidden,
         "added": rows * hidden,
@@ -203,12 +221,11 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
     }
     if blocks:
         numbers |= {
-            "qkv": rows * attended * config.head_dim,
-            "queries": rows * config.num_heads * padded_head(config),
-            "gates": rows * 2 * config.intermediate_size,
+            "gates": rows * 2 * most_dense(config),
             "mixed": rows * row_parts_bytes(config, slots) // _NUMBER,
         }
-    more = [_of_mixture(config, experts, rows) for experts in mixtures_of(config)]
+    more = [_of_attention(block, rows) for block in attending_of(config) if blocks]
+    more += [_of_mixture(config, experts, rows) for experts in mixtures_of(config)]
     more += [_of_states(delta, rows) for delta in deltas_of(config)]
     for each in more:
         numbers |= {name: max(numbers.get(name, 0), count) for name, count in each.items()}
@@ -232,6 +249,14 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
     sizes = {name: count * _NUMBER for name, count in numbers.items()}
     sizes["results"] += TICKS_BYTES
     return sizes | {"inputs": input_offsets(rows)[2]}
+
+
+def _of_attention(block: BlockConfig, rows: int) -> dict[str, int]:
+    """Return the numbers in buffers that attention needs, without its parts."""
+    return {
+        "qkv": rows * given_numbers(block),
+        "queries": rows * block.heads * padded_head(block),
+    }
 
 
 def _of_mixture(config: ModelConfig, experts: Experts, rows: int) -> dict[str, int]:

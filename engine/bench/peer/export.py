@@ -144,7 +144,10 @@ def architecture_of(config: ModelConfig) -> str:
         raise refused(tr("other blocks than in llama.cpp have no positions"))
     if any(block.delta and _grouped(block.delta) for block in config.blocks):
         raise refused(tr("the heads of its states are in another order"))
-    if not isclose(config.attention_scale, config.head_dim**-0.5, rel_tol=1e-6):
+    if config.uneven or len({block.inner for block in config.blocks}) > 1:
+        raise refused(tr("its blocks differ in size"))
+    own = config.typical
+    if not isclose(own.attention_scale, own.head_dim**-0.5, rel_tol=1e-6):
         raise refused(tr("its attention scale differs from llama.cpp's"))
     return architecture
 
@@ -160,16 +163,16 @@ def metadata_of(config: ModelConfig) -> Metadata:
     Raises:
         UserFixable: as `architecture_of`, and for positions that GGUF cannot describe.
     """
-    architecture = architecture_of(config)
+    architecture, block = architecture_of(config), config.typical
     own: Metadata = {
         "context_length": config.max_positions,
         "embedding_length": config.hidden_size,
         "block_count": config.num_layers,
-        "feed_forward_length": config.intermediate_size,
-        "attention.head_count": config.num_heads,
-        "attention.head_count_kv": config.num_kv_heads,
-        "attention.key_length": config.head_dim,
-        "attention.value_length": config.head_dim,
+        "feed_forward_length": block.inner,
+        "attention.head_count": block.heads,
+        "attention.head_count_kv": block.kv_heads,
+        "attention.key_length": block.head_dim,
+        "attention.value_length": block.head_dim,
         "attention.layer_norm_rms_epsilon": config.rms_norm_eps,
         "vocab_size": config.vocab_size,
         **_positions(config),
@@ -339,8 +342,8 @@ def _turned_heads(config: ModelConfig, name: str) -> int:
     if architecture_of(config) not in _NEIGHBOURS:
         return 0
     if ".q_proj." in name:
-        return config.num_heads
-    return config.num_kv_heads if ".k_proj." in name else 0
+        return config.typical.heads
+    return config.typical.kv_heads if ".k_proj." in name else 0
 
 
 def _neighbours(rows: NDArray[np.generic], heads: int) -> NDArray[np.generic]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.hub.messages import Job, Packaging, RemoteFile
-from engine.hub.remote.files import is_commit
+from engine.hub.remote.files import is_commit, is_mtp_head
 from engine.language import tr
 from engine.language.units import file_size
 
@@ -124,7 +124,11 @@ def model_path(job: Job, place: CachePlace) -> Path:
     """Return what to open of a job that is done: the folder, or the first file of a GGUF."""
     if job.packaging is Packaging.SAFETENSORS:
         return place.snapshot
-    weights = [file for file in job.files if file.path.lower().endswith(".gguf")]
+    weights = [
+        file
+        for file in job.files
+        if file.path.lower().endswith(".gguf") and not is_mtp_head(file.path)
+    ]
     return place.link(min(weights, key=lambda file: file.path)) if weights else place.snapshot
 
 

@@ -26,6 +26,7 @@ _FORBIDDEN = frozenset('<>:"|?*\\')
 _REPO_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_MTP_HEAD = re.compile(r"mtp[-_.]", re.IGNORECASE)
 _RUNS_CODE = (
     ".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".npy", ".npz", ".h5", ".keras",
     ".mar", ".nemo", ".msgpack", ".py", ".pyc", ".so", ".dll", ".dylib", ".exe", ".sh", ".bat",
@@ -76,6 +77,11 @@ def is_commit(text: object) -> bool:
 def is_sha256(text: object) -> bool:
     """Return whether this is a SHA-256 in hexadecimal digits."""
     return isinstance(text, str) and _SHA256.fullmatch(text) is not None
+
+
+def is_mtp_head(path: str) -> bool:
+    """Return whether a file has the name of one that holds an MTP head alone."""
+    return _MTP_HEAD.match(path.rpartition("/")[2]) is not None
 
 
 def can_run_code(path: str) -> bool:

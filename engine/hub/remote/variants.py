@@ -19,6 +19,7 @@ from engine.hub.remote.files import (
     can_run_code,
     danger,
     is_commit,
+    is_mtp_head,
     is_old_weights,
     is_sha256,
 )
@@ -273,13 +274,16 @@ _NOT_MODELS = (
      Reason.PICTURES),
     (re.compile(r"imatrix|importance"), Reason.STATISTICS),
     (re.compile(r"^(?!.*merged).*(?:^|[-_.])(?:lora|adapter)(?:[-_.]|$)"), Reason.ADAPTER),
-    (re.compile(r"^mtp[-_.]"), Reason.HEAD),
     (re.compile(r"^ggml-vocab|(?:^|[-_.])vocab[-_]only|control[-_]vector"), Reason.NO_MODEL),
 )  # fmt: skip
 
 
 def gguf_variants(files: Sequence[RemoteFile]) -> tuple[tuple[Variant, ...], tuple[LeftOut, ...]]:
-    """Return the GGUF models, smallest first, and the files that are none."""
+    """Return the GGUF models, smallest first, and the files that are none.
+
+    A model is fetched with the MTP head that lies beside it.
+    """
+    heads = list[RemoteFile]()
     left_out = list[LeftOut]()
     models = list[tuple[str, tuple[RemoteFile, ...]]]()
     groups: dict[str, list[RemoteFile]] = {}
@@ -289,6 +293,8 @@ def gguf_variants(files: Sequence[RemoteFile]) -> tuple[tuple[Variant, ...], tup
         reason = _no_model(file.path)
         if reason is not None:
             left_out.append(LeftOut(reason, file.path))
+        elif is_mtp_head(file.path):
+            heads.append(file)
         else:
             groups.setdefault(_first_part(file.path), []).append(file)
     for path, group in groups.items():
@@ -297,7 +303,9 @@ def gguf_variants(files: Sequence[RemoteFile]) -> tuple[tuple[Variant, ...], tup
             left_out.append(LeftOut(Reason.INCOMPLETE, path))
         else:
             models.append((path, whole))
-    variants = [_variant(name, group) for name, group in _named(models)]
+    variants = [_variant(name, group, _head_of(group[0], heads)) for name, group in _named(models)]
+    taken = {file.path for variant in variants for file in variant.files}
+    left_out += [LeftOut(Reason.HEAD, head.path) for head in heads if head.path not in taken]
     return tuple(sorted(variants, key=lambda each: each.weight_bytes)), tuple(left_out)
 
 
@@ -365,5 +373,26 @@ def _stem(path: str) -> str:
     return match["name"] if match else path[: -len(_GGUF)]
 
 
-def _variant(name: str, files: tuple[RemoteFile, ...]) -> Variant:
-    return Variant(name, Packaging.GGUF, files, sum(file.nbytes for file in files))
+def _variant(name: str, files: tuple[RemoteFile, ...], head: RemoteFile | None) -> Variant:
+    beside = () if head is None else (head,)
+    return Variant(name, Packaging.GGUF, files + beside, sum(file.nbytes for file in files))
+
+
+def _head_of(model: RemoteFile, heads: Sequence[RemoteFile]) -> RemoteFile | None:
+    """Return the MTP head for a model: of its own quantisation, or else the smallest."""
+    name, kind = PurePosixPath(model.path).name, quantisation(model.path)
+    own = [head for head in heads if _weighs(head) and is_head_of(head.path, name)]
+    return min(own, key=lambda head: (quantisation(head.path) != kind, head.nbytes), default=None)
+
+
+def is_head_of(head: str, model: str) -> bool:
+    """Tell whether an MTP head's file, as in "mtp-Qwen3.6-27B-Q8_0", is named after a model."""
+    name = PurePosixPath(head).name.removesuffix(_GGUF)
+    found = list(_TYPE.finditer(name))
+    wanted = letters(name[: found[-1].start()] if found else name).removeprefix("mtp")
+    return bool(wanted) and wanted in letters(model)
+
+
+def letters(name: str) -> str:
+    """Return the letters and digits of a name, in lower case: marks differ from place to place."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -56,23 +56,25 @@ def read_plain(source: JsonObject) -> ModelConfig:
     num_heads = source.integer("num_attention_heads", 1, 1024)
     max_positions = source.integer("max_position_embeddings", 1, 1 << 24)
     dim = _head_dim(source, hidden_size, num_heads)
-    block = BlockConfig(_rope(source, max_positions, dim))
+    block = BlockConfig(
+        _rope(source, max_positions, dim),
+        heads=num_heads,
+        kv_heads=_kv_heads(source, num_heads),
+        head_dim=dim,
+        attention_scale=dim**-0.5,
+        inner=source.integer("intermediate_size", 1, 1 << 19),
+    )
     bos = source.token_ids("bos_token_id", vocab_size)
     return ModelConfig(
         family=source.text("model_type") or "",
         vocab_size=vocab_size,
         hidden_size=hidden_size,
-        intermediate_size=source.integer("intermediate_size", 1, 1 << 19),
-        num_heads=num_heads,
-        num_kv_heads=_kv_heads(source, num_heads),
-        head_dim=dim,
         rms_norm_eps=source.number("rms_norm_eps", 1e-12, 0.1),
         max_positions=max_positions,
         tie_word_embeddings=source.flag("tie_word_embeddings", default=False),
         bos_token_id=bos[0] if bos else None,
         eos_token_ids=source.token_ids("eos_token_id", vocab_size),
         blocks=(block,) * source.integer("num_hidden_layers", 1, 512),
-        attention_scale=dim**-0.5,
         activation=_activation(source),
     )
 

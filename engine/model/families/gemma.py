@@ -65,7 +65,7 @@ def read_gemma3(source: JsonObject) -> ModelConfig:
     slides = sliding(source, config, lambda index: bool((index + 1) % turn))
     local = both.member("sliding_attention") or JsonObject({}, source.origin)
     local = local.over({"rope_theta": source.data.get("rope_local_base_freq")})
-    rope = scaled_rope(source, local, config.max_positions, config.head_dim)
+    rope = scaled_rope(source, local, config.max_positions, config.typical.head_dim)
     config = with_blocks(config, lambda i, block: replace(block, rope=rope) if slides[i] else block)
     return with_windows(config, source, slides.__getitem__)
 
@@ -74,12 +74,13 @@ def _with_norms_and_caps(source: JsonObject) -> ModelConfig:
     if source.flag("use_bidirectional_attention", default=False):
         raise unsupported(tr("its attention is bidirectional"))
     bias = source.flag("attention_bias", default=False)
+    scale = source.number("query_pre_attn_scalar", 1e-3, 1e6) ** -0.5
     config = read_plain(source)
+    config = with_blocks(config, lambda _, block: replace(block, attention_scale=scale))
     return replace(
         config,
         qkv_bias=bias,
         attention_out_bias=bias,
-        attention_scale=source.number("query_pre_attn_scalar", 1e-3, 1e6) ** -0.5,
         attention_softcap=source.number("attn_logit_softcapping", 0, 1e6, default=0.0),
         logit_softcap=source.number("final_logit_softcapping", 0, 1e6, default=0.0),
         # transformers rounds it to the type it computes in (55.4256 becomes 55.5 in bf16). Here,

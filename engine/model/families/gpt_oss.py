@@ -47,7 +47,7 @@ def read_gpt_oss(source: JsonObject) -> ModelConfig:
     experts = Experts(
         count,
         used=source.integer("num_experts_per_tok", 1, count),
-        intermediate_size=config.intermediate_size,
+        intermediate_size=config.typical.inner,
         normalise=True,
         bias=True,
     )

@@ -81,8 +81,9 @@ def read_qwen3_5_moe(source: JsonObject) -> ModelConfig:
         normalise=source.flag("norm_topk_prob", default=True),
         shared=True,
     )
-    config = replace(read_qwen3_5(source), intermediate_size=inner)
-    return with_blocks(config, lambda _, block: replace(block, experts=experts))
+    return with_blocks(
+        read_qwen3_5(source), lambda _, block: replace(block, inner=inner, experts=experts)
+    )
 
 
 def _delta(source: JsonObject) -> Delta:

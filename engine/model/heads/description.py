@@ -49,8 +49,6 @@ class DraftOnly:
     @property
     def kind(self) -> str:
         """Kind of draft in a word; for those of heads see `Fusion`."""
-        if self.own:
-            return "mtp"
         return "model" if self.config.fusion is None else self.config.fusion.kind
 
     @property

@@ -17,5 +17,5 @@ def mtp_head(target: ModelConfig) -> DraftOnly | None:
     block = next((block for block in target.blocks if block.delta is None), None)
     if not target.recurrent or block is None:
         return None
-    fusion = Fusion("linear", target.hidden_size, normed=True, returns_normed=True)
+    fusion = Fusion("mtp", target.hidden_size)
     return DraftOnly(replace(target, blocks=(block,), fusion=fusion), own=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from engine.model.config import ModelConfig
+from engine.model.config import BlockConfig, ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, Shape
 
 FileKind = Literal["safetensors", "gguf"]
@@ -86,7 +86,7 @@ def safetensors_places(config: ModelConfig, name: str, shape: Shape) -> Iterator
         return
     expert = _EXPERT.fullmatch(match["rest"])
     if config.family == "phi3" and match["rest"].endswith("_proj"):
-        yield _phi3(config, plain, match["block"], match["rest"])
+        yield _phi3(config, plain, match)
     elif expert and config.family == "gpt_oss":
         yield from _gpt_oss(config, plain, f"{match['block']}mlp.experts.", expert, match["leaf"])
     elif expert:
@@ -144,22 +144,21 @@ def _qwen3_next(config: ModelConfig, name: str) -> StoredPart | None:
     )
 
 
-def _phi3(config: ModelConfig, plain: StoredPart, block: str, rest: str) -> StoredPart:
+def _phi3(config: ModelConfig, plain: StoredPart, match: re.Match[str]) -> StoredPart:
     """Return a part in Phi-3's layout, which fuses queries, keys and values, and gate and up."""
-    which = rest.split(".")[1].removesuffix("_proj")
+    which = match["rest"].split(".")[1].removesuffix("_proj")
     if which not in _FUSED:
         return plain
-    first, rows = _place_in_fused(config, which)
+    first, rows = _place_in_fused(config.blocks[int(match["index"])], which)
     fused = "self_attn.qkv_proj" if which in "qkv" else "mlp.gate_up_proj"
-    return replace(
-        plain, stored=f"{block}{fused}.weight", whole=(rows, config.hidden_size), first=first
-    )
+    stored = f"{match['block']}{fused}.weight"
+    return replace(plain, stored=stored, whole=(rows, config.hidden_size), first=first)
 
 
-def _place_in_fused(config: ModelConfig, which: str) -> tuple[int, int]:
+def _place_in_fused(block: BlockConfig, which: str) -> tuple[int, int]:
     """First row within the fused matrix, and all its rows."""
-    queries, keys = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
-    inner = config.intermediate_size
+    queries, keys = block.heads * block.head_dim, block.kv_heads * block.head_dim
+    inner = block.inner
     first = {"q": 0, "k": queries, "v": queries + keys, "gate": 0, "up": inner}[which]
     return first, queries + 2 * keys if which in "qkv" else 2 * inner
 
@@ -275,6 +274,7 @@ def gguf_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[Stored
         yield from _gguf_expert(config, block, leaf, expert, shape)
         return
     which = rest.rpartition(".")[2].removesuffix("_proj")
+    own = config.blocks[int(match["index"])]
     plain = StoredPart(block + _gguf_name(config, rest, leaf), shape, shape)
     if rest in ("linear_attn.in_proj_b", "linear_attn.in_proj_a") and (
         by_head := _qwen3_next(config, name)
@@ -283,15 +283,15 @@ def gguf_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[Stored
     if rest == "mlp.shared_expert_gate":
         plain = replace(plain, whole=shape[1:])  # the one row is stored as a vector
     if config.family == "phi3" and which in ("gate", "up"):
-        first, rows = _place_in_fused(config, which)
+        first, rows = _place_in_fused(own, which)
         fused = f"{block}ffn_up.weight"
         yield replace(plain, stored=fused, whole=(rows, config.hidden_size), first=first)
         return
     if config.family in _PAIRED and which in ("q", "k"):
-        plain = replace(plain, pairs=config.num_heads if which == "q" else config.num_kv_heads)
+        plain = replace(plain, pairs=own.heads if which == "q" else own.kv_heads)
     yield plain
     if which in ("q", "k", "v"):
-        first, rows = _place_in_fused(config, which)
+        first, rows = _place_in_fused(own, which)
         fused = f"{block}attn_qkv.{leaf}"
         yield replace(plain, stored=fused, whole=(rows, *shape[1:]), first=first)
 

@@ -173,7 +173,7 @@ def test_mapped_weights_are_entered_as_such(folder: Path, tmp_path: Path) -> Non
 def test_a_model_of_transformers_is_entered(folder: Path) -> None:
     device, source = CpuDevice(), SafetensorsFolder.open(folder)
     own = open_config(folder)
-    numbers = 2 * own.num_layers * own.num_kv_heads * own.head_dim
+    numbers = 2 * own.num_layers * own.typical.kv_heads * own.typical.head_dim
     config = OtherConfig("llama", "LlamaForCausalLM", own.vocab_size, own.max_positions, numbers)
     account = Account(device.ledger, "target")
     names = source.names()

@@ -24,10 +24,9 @@ from engine.model.tensors import expected_tensors
 from engine.model.weights import random_weights
 from engine.model.weights.readable import Floats
 
-SMALL = replace(
-    shape("qwen2.5-0.5b"), hidden_size=96, intermediate_size=64, num_heads=6, num_kv_heads=2,
-    vocab_size=100,
-)  # fmt: skip
+_USUAL = shape("qwen2.5-0.5b")
+_BLOCK = replace(_USUAL.typical, heads=6, kv_heads=2, inner=64)
+SMALL = replace(_USUAL, hidden_size=96, vocab_size=100, blocks=(_BLOCK,) * _USUAL.num_layers)
 
 
 def compiled(config: ModelConfig, kv: KvType) -> NativeSegment:
@@ -44,9 +43,9 @@ def logits(model: Decoder) -> np.ndarray:
 @pytest.mark.parametrize("kv", KvType)
 @pytest.mark.parametrize("dim", [16, 24, 48, 64, 80, 128])
 def test_plans_know_what_the_library_takes(kv: KvType, dim: int) -> None:
-    config = replace(SMALL, head_dim=dim, blocks=SMALL.blocks[:2])
+    config = replace(SMALL, blocks=(replace(_BLOCK, head_dim=dim),) * 2)
     taken = library().dt_cache_bytes(compiled(config, kv).struct, 128)
-    assert taken == 128 * 2 * kv_token_bytes(config.num_kv_heads, dim, kv)
+    assert taken == 128 * 2 * kv_token_bytes(_BLOCK.kv_heads, dim, kv)
 
 
 def test_8_bits_take_about_half_and_come_near() -> None:

@@ -63,7 +63,8 @@ def alone(decoder: Decoder, tokens: list[int], parents: list[int]) -> np.ndarray
 CHAIN = [*range(-1, len(TOKENS) - 1)]
 TREE = [-1, 0, 1, 1, 0, 2, 3, 3, 4, 6, 5, 7]
 """The huge token is the sixth node; only the eleventh stands behind it."""
-FULL, NARROW = BlockConfig(ROPE), BlockConfig(ROPE, window=3)
+FULL = replace(small_target().typical, rope=ROPE)
+NARROW = replace(FULL, window=3)
 
 
 CASES = pytest.mark.parametrize(

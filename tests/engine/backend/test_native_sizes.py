@@ -31,16 +31,15 @@ from engine.backend.round import Budget, DraftRequest, Ranking, VerifyRequest
 from engine.backend.step import Step
 from engine.bench.shapes import shape
 from engine.errors import OutOfMemory
-from engine.model.config import BlockConfig, Experts, ModelConfig
+from engine.model.config import Experts, ModelConfig
 from engine.model.tensors import expected_tensors
 from engine.model.weights.random_weights import RandomWeights
 from engine.request import SamplingParams
 from engine.speculative.sampler import Sampler
 
-SMALL = replace(
-    shape("qwen2.5-0.5b"), hidden_size=96, intermediate_size=200, num_heads=6, num_kv_heads=2,
-    head_dim=24, vocab_size=1000,
-)  # fmt: skip
+_USUAL = shape("qwen2.5-0.5b")
+_BLOCK = replace(_USUAL.typical, heads=6, kv_heads=2, head_dim=24, inner=200)
+SMALL = replace(_USUAL, hidden_size=96, vocab_size=1000, blocks=(_BLOCK,) * _USUAL.num_layers)
 EXPERTS = Experts(count=10, used=3, intermediate_size=72, normalise=True)
 
 
@@ -188,4 +187,5 @@ def test_draws(vocab: int, filtered: bool, penalised: bool) -> None:
 
 
 def test_a_block_of_its_own_kind_is_known() -> None:
-    assert scratch_bytes(SMALL, [BlockConfig(rope=None)], 1) == scratch_bytes(SMALL, [], 1)
+    own = replace(_BLOCK, rope=None)
+    assert scratch_bytes(SMALL, [own], 1) == scratch_bytes(SMALL, [_BLOCK], 1)

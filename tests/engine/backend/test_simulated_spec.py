@@ -97,8 +97,8 @@ def test_what_a_segment_reads() -> None:
     work = work_of(whole.struct)
     packed = sum(matrix.nbytes for matrix in whole._packed)
     assert sum(read.nbytes for read in (*work.blocks, *work.head)) == packed  # tied: once, as head
-    padded = CONFIG.head_dim + -CONFIG.head_dim % 16
-    per_token = 2 * 2 * CONFIG.num_kv_heads * padded
+    padded = CONFIG.typical.head_dim + -CONFIG.typical.head_dim % 16
+    per_token = 2 * 2 * CONFIG.typical.kv_heads * padded
     assert set(work.kv) == {(per_token, 24), (2 * per_token, 0), (per_token, 5)}
     assert {(read.kind, read.chosen) for read in work.blocks} == {
         ("Q8_0", 1.0), ("BF16", 1.0), ("Q8_0", 3 / 7), ("Q8_0", 4 / 20),

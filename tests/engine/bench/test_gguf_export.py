@@ -12,6 +12,7 @@ from engine.backend.native.library import Format
 from engine.bench.peer.export import BlockWeights, Tensor, export
 from engine.errors import UserFixable
 from engine.model.config import ModelConfig
+from engine.model.families.common import with_blocks
 from engine.model.rope import rope_frequencies
 from engine.model.weights.readable import Floats
 
@@ -57,7 +58,8 @@ def test_every_tensor_holds_its_weights(family: str) -> None:
     config = small_config(family, attention_bias=True)
     found = tensors(config)
     original = Random(config).float32
-    turned = {"q": config.num_heads, "k": config.num_kv_heads} if family == "llama" else {}
+    own = config.typical
+    turned = {"q": own.heads, "k": own.kv_heads} if family == "llama" else {}
     for index in range(config.num_layers):
         theirs, ours = f"blk.{index}.", f"model.layers.{index}."
         for part in "qkv":
@@ -93,7 +95,8 @@ def test_tied_embeddings_are_handed_over_once() -> None:
 def test_stretched_positions() -> None:
     config = small_config("llama", rope_parameters=LLAMA3)
     found = tensors(config)
-    plain = 5e5 ** -(np.arange(0, config.head_dim, 2) / config.head_dim)
+    dim = config.typical.head_dim
+    plain = 5e5 ** -(np.arange(0, dim, 2) / dim)
     stretched = plain / found["rope_freqs.weight"]
     assert np.allclose(stretched, rope_frequencies(config.rope)[0], rtol=1e-5)
     assert found["rope_freqs.weight"].max() == pytest.approx(8)
@@ -130,7 +133,7 @@ def test_models_that_llama_cpp_cannot_have_alike() -> None:
         small_config("llama", rope_parameters=dynamic),
         small_config("llama", intermediate_size=200),
         replace(small_config("llama"), family="gptj"),
-        replace(small_config("llama"), attention_scale=0.5),
+        with_blocks(small_config("llama"), lambda _, own: replace(own, attention_scale=0.5)),
         replace(small_config("gemma3_text"), blocks=small_config("llama").blocks),
         replace(
             small_config("smollm3", num_hidden_layers=4, **ends),

@@ -86,6 +86,8 @@ def test_shapes_that_are_not_there() -> None:
         ("qwen3-4b", 4.022),
         ("qwen3-8b", 8.191),
         ("qwen3-30b-a3b", 30.532),
+        ("qwen3.5-27b", 26.896),
+        ("qwen3.5-35b-a3b", 34.661),
         ("llama2-7b", 6.738),
         ("llama3.1-8b", 8.030),
         ("llama3.2-1b", 1.236),
@@ -113,3 +115,28 @@ def test_our_side_alone_in_a_short_context(capsys: pytest.CaptureFixture[str]) -
         assert printed["tokens_per_s"] > 0
         assert signature in printed["signature"]
         assert "peer" not in printed
+
+
+def test_a_shape_beside_and_behind_kept_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    shapes = ("--shape", "llama-68m:1", "--beside", "LLAMA-68m:2", "--kept")
+    few = ("--threads", "1", "--context", "8", "--runs", "1", "--json")
+    assert main(["bench", "verify", *shapes, *few]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    kinds = ["ms", "one_kept_ms", "all_kept_ms"]
+    named = [*kinds, *(f"beside_{kind}" for kind in kinds)]
+    assert set(printed) == {"n", *named, "context", "signature"}
+    assert all(len(printed[name]) == len(printed["n"]) for name in named)
+
+
+@pytest.mark.parametrize("name", ["qwen3.5-0.8b", "qwen3.5-2b", "qwen3.5-4b"])
+def test_a_twin_without_states_has_as_many_bytes(name: str) -> None:
+    twin = shape(f"{name}-attending")
+    assert not twin.recurrent
+    assert weight_count(twin) == pytest.approx(weight_count(shape(name)), rel=0.002)
+
+
+def test_the_first_blocks_of_a_shape() -> None:
+    assert shape("qwen3.5-27b:8").blocks == shape("qwen3.5-27b").blocks[:8]
+    for blocks in ("0", "65", "x"):
+        with pytest.raises(UserFixable, match=f"no blocks “{blocks}”"):
+            shape(f"qwen3.5-27b:{blocks}")

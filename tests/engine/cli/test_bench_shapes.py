@@ -106,6 +106,7 @@ def test_drafts_by_name(duotail: Duotail, draft: str, trees: tuple[str, ...]) ->
     assert report["plan"]["draft_device"] == "simulated:0"
     assert report["depths"]["3"]["acceptance_length"] == 4
     assert report["t_draft_ms"] > 0
+    assert (report["head_reads_ms"] is None) == (draft == "small")
     for memory in report["memory"].values():
         assert memory["kept_to_budget"] is True
         assert memory["ledger"]["total"] <= memory["peak"] <= memory["budget"]

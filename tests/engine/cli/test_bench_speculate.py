@@ -13,6 +13,7 @@ from folder_models import FOLDER_TARGET
 
 from engine.bench.harness import PLAIN, BenchAnswer, MeasuredStrategy, figures
 from engine.bench.prompts import BenchPrompt, first_of_each_category, read_prompts
+from engine.cli.exit_code import ExitCode
 from engine.request import ChatRequest
 from engine.session.tally import Tally
 
@@ -259,3 +260,18 @@ def test_a_peer_that_drafts_needs_two_files_with_names(
     folder = duotail(*asked, "--draft", FOLDER_TARGET)
     assert (folder.code, folder.out) == (2, "")
     assert "GGUF" in folder.err
+
+
+def test_bench_with_a_schema(duotail: Duotail, prompts: Path, tmp_path: Path) -> None:
+    """What a schema forces needs no draft, and is drafted nonetheless."""
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object", "properties": {"number": {"type": "integer"}}}')
+    limits = ("--limit", "1", "--max-tokens", "24")
+    asked = ("bench", "speculate", "--prompts", prompts, "--schema", schema, *limits)
+    done = duotail(*asked, "--draft", "lookup", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert done.json["overall"]["exact"]
+    assert done.json["overall"]["acceptance_length"] > 1
+    refused = duotail(*asked, "--peer", "llama.cpp")
+    assert refused.code == ExitCode.BAD_INPUT
+    assert "without a grammar" in refused.err

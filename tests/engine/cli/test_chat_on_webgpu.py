@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from command_line import Duotail
 from folder_models import FOLDER_TARGET
-from hybrid_models import UNLIKE, with_mtp
-from tiny_models import write_chat_model
 
 from engine.backend.webgpu.adapters import adapters
 
@@ -50,32 +46,6 @@ def test_duo_writes_the_text_of_plain_decoding(sampling: tuple[str, ...], duotai
     drafted, plain = (duotail(*there, "--mode", mode) for mode in ("duo", "plain"))
     assert drafted.json["mode"] == "duo"
     assert drafted.json["signature"].startswith("webgpu:")
-    assert drafted.json["tokens"] == plain.json["tokens"]
-
-
-@pytest.fixture(scope="module")
-def hybrid(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small Qwen3.5 with its own head."""
-    root = tmp_path_factory.mktemp("hybrid")
-    return with_mtp(write_chat_model(root / "without", "qwen3_5_text", **UNLIKE), root / "model")
-
-
-@pytest.mark.release(reason="compiles shaders for each process")
-@pytest.mark.parametrize(
-    ("layers", "mode"), [("2", "dovetail"), ("all", "duo")], ids=["dovetail", "duo"]
-)
-def test_states_on_the_device_write_the_text_of_plain_decoding(
-    layers: str, mode: str, hybrid: Path, duotail: Duotail
-) -> None:
-    """The first blocks and the head on the device; or all blocks there, and the head on the CPU."""
-    asked = ("chat", "--json", "--model", hybrid, "--prompt", STORY, "--max-tokens", "24")
-    there = (*asked, *ON_DEVICE[-4:], *GREEDY, "--layers-on-gpu", layers)
-    drafted = duotail(*there, "--mode", mode, "--draft", "mtp")
-    plain = duotail(*there, "--mode", "plain")
-    assert (drafted.code, plain.code) == (0, 0), drafted.err + plain.err
-    assert drafted.json["mode"] == mode
-    for done in (drafted, plain):
-        assert done.json["signature"].startswith("webgpu:")
     assert drafted.json["tokens"] == plain.json["tokens"]
 
 

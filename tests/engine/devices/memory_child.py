@@ -54,9 +54,8 @@ def main() -> None:
     config = shape(name)
     if blocks:
         config = replace(config, blocks=config.blocks[:blocks])
-    small = replace(
-        config, blocks=config.blocks[:1], hidden_size=256, intermediate_size=256, vocab_size=1024
-    )
+    block = replace(config.blocks[0], inner=256)
+    small = replace(config, blocks=(block,), hidden_size=256, vocab_size=1024)
     used(built(small, wanted, CpuDevice()), 64, 40)  # code and libraries are there from now on
     give_memory_back()
     watch, device = MemoryWatch(), CpuDevice()

@@ -62,9 +62,10 @@ class ScriptedSegment:
         assert hidden is not None
         config, costs, rows = self._config, self._device.costs, len(step.tokens)
         assert hidden.shape == (rows, config.hidden_size)
-        blocks, queries = config.num_layers, config.num_heads // config.num_kv_heads
+        own = config.typical
+        blocks, queries = config.num_layers, own.heads // own.kv_heads
         positions = float(np.mean(step.positions)) + 1
-        kv = kv_token_bytes(config.num_kv_heads, config.head_dim, self._kv) * positions
+        kv = kv_token_bytes(own.kv_heads, own.head_dim, self._kv) * positions
         eight = self._kv is KvType.Q8
         byte = costs.kv8_byte if eight else costs.kv_byte
         query_byte = costs.query8_byte if eight else costs.query_byte

@@ -81,7 +81,9 @@ def test_a_model_is_known_by_any_of_its_repositories_and_by_its_shape() -> None:
     assert curated().of_repo("Qwen/Qwen3-9B") is None
     padded = replace(model.config, vocab_size=model.config.vocab_size + 128)
     assert curated().of_config(padded) is model
-    assert curated().of_config(replace(model.config, num_kv_heads=4)) is None
+    fewer = replace(model.config.typical, kv_heads=4)
+    others = replace(model.config, blocks=(fewer,) * model.config.num_layers)
+    assert curated().of_config(others) is None
     with pytest.raises(KeyError):
         curated().model("no such model")
 

@@ -13,10 +13,18 @@ from pathlib import Path
 
 import pytest
 from download_desk import CONFIG, PATIENCE_S, WEIGHTS, Desk, desk
+from gguf import GGMLQuantizationType
+from hybrid_models import UNLIKE, with_mtp, write_hybrid_gguf
 from local_hub import Act
+from machines import machine_with
+from tiny_models import write_chat_model
 
+from engine.commands import Load
 from engine.hub.download import worker
+from engine.hub.download.cache import model_path
 from engine.hub.messages import FetchedModel, FetchProgress, Job, Packaging, Refused
+from engine.hub.remote.variants import gguf_variants
+from engine.loading.planned_load import plan_load
 
 _FIND = """
 import json, sys
@@ -48,6 +56,29 @@ def test_a_model_comes_whole_and_other_programs_find_it(
     found = _hub_library(at, offline=True)
     assert [Path(path).read_bytes() for path in found] == [CONFIG, WEIGHTS]
     assert Path(found[0]).parent == at.place().snapshot
+
+
+def test_a_head_beside_a_model_comes_along_and_drafts_for_it(at: Desk, tmp_path: Path) -> None:
+    """Files that sort before the model's included, as heads' do."""
+    without = write_chat_model(tmp_path / "without", "qwen3_5_text", **UNLIKE)
+    head = with_mtp(without, tmp_path / "with")
+    (made := tmp_path / "made").mkdir()
+    write_hybrid_gguf(without, made / "tiny-7B-F32.gguf")
+    small = GGMLQuantizationType.Q8_0
+    write_hybrid_gguf(head, made / "mtp-Tiny-7B-Q8_0.gguf", kind=small, leave_out=["trunk"])
+    model = at.hub.publish("ann/tiny-gguf", made)
+    ((variant,), _) = gguf_variants(model.listed())
+    job = Job("k", model.name, model.revision, variant.name, variant.packaging, variant.files)
+
+    answer = at.fetch(job)
+
+    assert isinstance(answer, FetchedModel)
+    assert Path(answer.model) == model_path(job, at.place(job))
+    assert Path(answer.model).name == "tiny-7B-F32.gguf"
+    planned = plan_load(Load(Path(answer.model)), machine_with(64 << 30))
+    (draft,) = planned.inspection.drafts
+    assert draft.model.path == Path(answer.model).with_name("mtp-Tiny-7B-Q8_0.gguf")
+    assert planned.summary.draft_is_head
 
 
 def test_whoever_lists_downloads_imports_no_network() -> None:

@@ -213,7 +213,7 @@ def test_later_blocks_are_ordinary_ones(tmp_path: Path, plain: ModelConfig, firs
 @pytest.mark.parametrize(
     ("layout", "change", "words"),
     [
-        ("dgf", {"hidden_size": 96, "head_dim": 12}, "hidden states of 64 numbers.*have 96"),
+        ("dgf", {"hidden_size": 96}, "hidden states of 64 numbers.*have 96"),
         ("eagle3", {"vocab_size": 400}, "knows 320 tokens.*has 400"),
         ("dgf", {"blocks": 6}, "a model of 7 layers, and this one has 6"),
         ("speculators", {"blocks": 6}, "output of layer 7, and this model has 6"),

@@ -201,6 +201,36 @@ def test_what_lies_beside_models_in_gguf_is_left_out_with_a_reason() -> None:
     }
 
 
+def test_an_mtp_head_comes_with_the_model_that_it_is_named_after() -> None:
+    """That of the same quantisation, or else the smallest; it is none of the model's weights."""
+    files, _ = remote_files(
+        [
+            large("Qwen3.6-27B-Q4_K_M.gguf", 400),
+            large("Qwen3.6-27B-Q8_0.gguf", 800),
+            large("Qwen3.6-2B-Q4_K_M.gguf", 40),
+            large("parts/Qwen3.6-27B-BF16-00001-of-00002.gguf", 900),
+            large("parts/Qwen3.6-27B-BF16-00002-of-00002.gguf", 700),
+            large("mtp-Qwen3.6-27B-F16.gguf", 30),
+            large("mtp/mtp-qwen3_6-27b.Q8_0.gguf", 20),
+        ]
+    )
+    variants, left_out = gguf_variants(files)
+    found = {each.files[0].path: each for each in variants}
+    heads = {path: [file.path for file in each.files][1:] for path, each in found.items()}
+    assert heads == {
+        "Qwen3.6-2B-Q4_K_M.gguf": [],
+        "Qwen3.6-27B-Q4_K_M.gguf": ["mtp/mtp-qwen3_6-27b.Q8_0.gguf"],
+        "Qwen3.6-27B-Q8_0.gguf": ["mtp/mtp-qwen3_6-27b.Q8_0.gguf"],
+        "parts/Qwen3.6-27B-BF16-00001-of-00002.gguf": [
+            "parts/Qwen3.6-27B-BF16-00002-of-00002.gguf",
+            "mtp/mtp-qwen3_6-27b.Q8_0.gguf",
+        ],
+    }
+    model = found["Qwen3.6-27B-Q8_0.gguf"]
+    assert (model.weight_bytes, model.nbytes) == (800, 820)
+    assert [each.path for each in left_out] == ["mtp-Qwen3.6-27B-F16.gguf"]
+
+
 def test_an_empty_file_is_no_model() -> None:
     files, _ = remote_files([large("m-Q4_0.gguf", 0)])
     variants, left_out = gguf_variants(files)

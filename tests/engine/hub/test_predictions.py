@@ -183,7 +183,7 @@ def test_memory_is_what_loading_the_same_files_would_plan(tmp_path: Path) -> Non
 def test_a_block_stands_for_all_that_are_like_it(key: str) -> None:
     config = curated().model(key).config
     ours, whole = in_format(config, WeightFormat.Q4), footprint(config, WeightFormat.Q4)
-    for name in ("embedding", "blocks", "head", "tied", "kv_bytes_per_block"):
+    for name in ("embedding", "blocks", "head", "tied", "kv_of_blocks"):
         assert getattr(ours, name) == getattr(whole, name), name
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from engine_session import Session
 from gguf import GGMLQuantizationType
+from head_models import MTP, HeadWeights
 from hybrid_models import (
     EXPERTS,
     UNLIKE,
@@ -23,9 +26,11 @@ from machines import machine_with
 from safetensors.torch import load_file, save_file
 from tiny_models import write_chat_model
 
+from engine.backend.accelerator.device import TorchDevice
 from engine.backend.decoder import Decoder
 from engine.backend.sequence import ROOT
-from engine.commands import DraftChoice, Load, Mode
+from engine.backend.torch_cpu.segment import TorchCpuBackend
+from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.events import Failed, PlanReady, RoundFinished
 from engine.loading.planned_load import plan_load
@@ -188,7 +193,31 @@ def test_automatic_looks_at_the_models_own_head_first(chat: Path) -> None:
     assert planned.summary.drafts_here == ()
 
 
+def test_the_head_may_lie_beside_the_models_file(chat: Path, tmp_path: Path) -> None:
+    without = {name: None for name in load_file(chat / "model.safetensors") if "mtp." in name}
+    lacking = folder_with(chat, tmp_path / "lacking", dict(without))
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(chat / name, lacking / name)
+    file, alone = tmp_path / "tiny-F32.gguf", tmp_path / "mtp-tiny-Q8_0.gguf"
+    write_hybrid_gguf(lacking, file)
+    write_hybrid_gguf(chat, alone, kind=GGMLQuantizationType.Q8_0, leave_out=["trunk"])
+    planned = plan_load(Load(file, draft=DraftChoice.MTP), machine_with(64 << 30))
+    assert [each.model.path for each in planned.inspection.drafts] == [alone]
+
+
 def test_a_model_without_a_head_names_it(session: Session, tmp_path: Path) -> None:
     folder = write_chat_model(tmp_path / "chat", "qwen3_5_text", **UNLIKE)
     session.submit(Load(folder, draft=DraftChoice.MTP))
     assert "this file has no MTP head" in session.wait(Failed).cause
+
+
+@pytest.mark.parametrize("where", ["CPU", "accelerator"])
+def test_torch_refuses_what_it_would_compute_wrongly(where: str, folder: Path) -> None:
+    """Gates, and outputs that are normed; plans keep both from there, see `facts.that_serves`."""
+    card = TorchDevice("cpu").backend(WeightFormat.F32, "draft")
+    backend = TorchCpuBackend() if where == "CPU" else card
+    with pytest.raises(ValueError, match="gates are not computed here"):
+        head_of(folder, backend)
+    ungated = replace(MTP, blocks=(replace(MTP.blocks[0], gated=False),))
+    with pytest.raises(ValueError, match="outputs of a head are not normed here"):
+        Decoder.build(ungated, HeadWeights(ungated), backend)

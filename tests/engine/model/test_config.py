@@ -39,22 +39,25 @@ QWEN: dict[str, object] = {
 
 def test_reads_a_llama() -> None:
     config = parse_config(LLAMA)
+    block = BlockConfig(
+        RopeConfig(8, theta=5000.0),
+        heads=4,
+        kv_heads=2,
+        head_dim=8,
+        attention_scale=8**-0.5,
+        inner=64,
+    )
     assert config == ModelConfig(
         family="llama",
         vocab_size=100,
         hidden_size=32,
-        intermediate_size=64,
-        num_heads=4,
-        num_kv_heads=2,
-        head_dim=8,
         rms_norm_eps=1e-5,
         max_positions=256,
         tie_word_embeddings=False,
         qkv_bias=False,
         attention_out_bias=False,
         mlp_bias=False,
-        blocks=(BlockConfig(RopeConfig(8, theta=5000.0)),) * 2,
-        attention_scale=8**-0.5,
+        blocks=(block,) * 2,
         bos_token_id=1,
         eos_token_ids=(2, 3),
     )
@@ -69,8 +72,8 @@ def test_biases_follow_the_family() -> None:
 
 def test_head_dim_may_be_explicit_and_heads_default_to_no_grouping() -> None:
     data = {**LLAMA, "head_dim": 16, "num_key_value_heads": None}
-    config = parse_config(data)
-    assert (config.head_dim, config.num_kv_heads) == (16, 4)
+    block = parse_config(data).typical
+    assert (block.head_dim, block.kv_heads) == (16, 4)
 
 
 def test_one_end_id_none_and_a_missing_start() -> None:

@@ -42,7 +42,7 @@ def test_what_is_left_out_means_what_transformers_writes(family: str) -> None:
     written: dict[str, Any] = json.loads(theirs.to_json_string(use_diff=False))
     ours = parse_config({"model_type": family})
     assert ours == parse_config({**written, "architectures": None})
-    assert ours.head_dim == (
+    assert ours.typical.head_dim == (
         getattr(theirs, "head_dim", None) or theirs.hidden_size // theirs.num_attention_heads
     )
     assert (ours.vocab_size, ours.num_layers) == (theirs.vocab_size, theirs.num_hidden_layers)
@@ -120,7 +120,7 @@ def test_phi3_stretches_by_lists_of_factors(kind: str) -> None:
 def test_phi4_mini_rotates_a_part_of_each_head() -> None:
     part = {**SU, "type": "longrope", "short_factor": [1.0] * 3, "long_factor": [2.0] * 3}
     config = read("phi3", partial_rotary_factor=0.75, rope_scaling=part)
-    assert (config.rope.dim, config.head_dim) == (6, 8)
+    assert (config.rope.dim, config.typical.head_dim) == (6, 8)
     with pytest.raises(UserFixable, match="short_factor"):
         read("phi3", partial_rotary_factor=0.75, rope_scaling=SU)
 
@@ -129,7 +129,7 @@ def test_gemma2_alternates_and_caps() -> None:
     config = read("gemma2", query_pre_attn_scalar=16, sliding_window=5)
     assert windows(config) == [5, 0] * 4
     assert (config.attention_softcap, config.logit_softcap) == (50, 30)
-    assert (config.activation, config.attention_scale) == ("gelu_tanh", 0.25)
+    assert (config.activation, config.typical.attention_scale) == ("gelu_tanh", 0.25)
     assert config.embedding_scale == pytest.approx(32**0.5)
     assert config.output_norms
     assert config.tie_word_embeddings
@@ -164,7 +164,7 @@ def test_the_text_part_of_a_model_that_sees_pictures(family: str) -> None:
     brief = {"hidden_size": 2560, "num_hidden_layers": 34, "sliding_window": 1024}
     if family == "gemma3":
         few = parse_config({"model_type": family, "text_config": brief})
-        assert (few.num_heads, few.head_dim, few.vocab_size) == (8, 256, 262208)
+        assert (few.typical.heads, few.typical.head_dim, few.vocab_size) == (8, 256, 262208)
 
 
 def test_gpt_oss() -> None:

@@ -17,8 +17,9 @@ from engine.bench.shape_speed import build
 from engine.commands import Mode, WeightFormat
 from engine.machine.facts import CPU, Host, Machine
 from engine.machine.speeds import Speeds
-from engine.model.config import ModelConfig
+from engine.model.config import BlockConfig, ModelConfig
 from engine.model.families import READERS, parse_config
+from engine.model.families.common import with_blocks
 from engine.model.text.shortlist import OWN_ROWS
 from engine.plan.facts import Wish, usual_draft
 from engine.plan.planner import plan
@@ -46,6 +47,15 @@ def shaped(**others: object) -> ModelConfig:
     return parse_config({**SMALL, **others})
 
 
+def uneven() -> ModelConfig:
+    """Every other block has other heads, and another feed-forward."""
+
+    def changed(index: int, own: BlockConfig) -> BlockConfig:
+        return replace(own, heads=3, kv_heads=1, head_dim=96, inner=320) if index % 2 else own
+
+    return with_blocks(shaped(tie_word_embeddings=True), changed)
+
+
 MODELS = {
     "tied": (shaped(tie_word_embeddings=True), "q4_0"),
     "untied": (shaped(tie_word_embeddings=False), "q8_0"),
@@ -53,6 +63,7 @@ MODELS = {
     "odd heads": (shaped(num_attention_heads=5, hidden_size=240, num_key_value_heads=1,
                          intermediate_size=640, tie_word_embeddings=True), "q4_0"),
     "experts": (shaped(**MOE, tie_word_embeddings=False), "q4_0"),
+    "uneven": (uneven(), "q4_0"),
     "states": (shaped(**HYBRID, tie_word_embeddings=False), "q4_0"),
 }  # fmt: skip
 

@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import pytest
 from described import DRAFTS, GIB, MACHINES, TARGETS, model
+from full_models import uneven_config
 
 from engine.backend.simulated.spec import simulated_accelerator
-from engine.commands import KvType, Mode
+from engine.commands import KvType, Mode, WeightFormat
 from engine.errors import Absent, NotPossible, OutOfMemory
 from engine.machine.facts import CPU, Machine
 from engine.machine.memory import host_reserve
 from engine.machine.speeds import Speeds
-from engine.plan.facts import Wish
+from engine.plan.facts import ModelFacts, Wish, that_serves
+from engine.plan.footprint import footprint
 from engine.plan.memory import device_limit
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning, plan
@@ -280,6 +282,19 @@ def test_layers_that_cannot_be_there() -> None:
         planned("gtx 1050", "8B", "q4_k_m", wish=replace(AUTO, layers_on_gpu=32))
     with pytest.raises(Absent, match="can only run on a GPU"):
         planned("laptop", "8B", "q4_k_m", wish=replace(AUTO, layers_on_gpu=1))
+
+
+def test_layers_that_share_keys_and_values_stay_together() -> None:
+    config = uneven_config()
+    target = ModelFacts("Tiny", footprint(config, WeightFormat.Q4), config.max_positions)
+    machine = Machine(MACHINES["rtx 2080"].host, (simulated_accelerator(2 * GIB),))
+    with pytest.raises(NotPossible, match="be split after 2 layers") as refused:
+        plan(machine, ASSUMED, target, [], replace(AUTO, layers_on_gpu=2))
+    assert refused.value.remedy == "Choose one of 0, 4, 5, 6."
+    made = plan(machine, ASSUMED, target, [], replace(AUTO, layers_on_gpu=4))
+    assert made.layers_on_gpu == 4
+    torch = that_serves(MACHINES["rtx 2080"], config).accelerators[0]
+    assert torch.unusable == "Duotail runs models whose blocks differ on the CPU or through WebGPU"
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from engine.backend.decoder import MAX_TREE
 from engine.backend.segment import Share
+from engine.bench.random_model import RandomModel
 from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, OutOfMemory, UserFixable
 from engine.machine.facts import CPU, Host, Machine
@@ -28,7 +30,7 @@ def model(
 ) -> ModelFacts:
     """A model of one block."""
     block = WeightPart(((kind, weights),))
-    held = Footprint(fmt, WeightPart(), (block,), WeightPart(), False, kv)
+    held = Footprint(fmt, WeightPart(), (block,), WeightPart(), False, (kv,))
     return ModelFacts(name, held, positions)
 
 
@@ -111,6 +113,21 @@ def test_a_refusal_offers_what_would_fit(
     with pytest.raises(OutOfMemory) as refused:
         on_the_cpu(target, None, wish(context=asked), with_reserve(room))
     assert remedy in refused.value.remedy
+
+
+@pytest.mark.parametrize("name", ["qwen3.5-27b", "qwen3.5-4b", "qwen3-4b"])
+def test_a_context_that_a_refusal_offers_fits(name: str) -> None:
+    """Recurrent states and workspace take their part whatever the context is."""
+    found = RandomModel.published(name, "q4_0").facts
+    free = with_reserve(found.footprint.weight_bytes + GIB)
+    with pytest.raises(OutOfMemory, match="of memory here") as refused:
+        on_the_cpu(found, None, wish(Mode.PLAIN, found.max_positions), free)
+    offered = re.search(r"a context of at most ([\d,]+) tokens", refused.value.remedy)
+    assert offered is not None
+    tokens = int(offered[1].replace(",", ""))
+    assert on_the_cpu(found, None, wish(Mode.PLAIN, tokens), free).context == tokens
+    with pytest.raises(OutOfMemory):
+        on_the_cpu(found, None, wish(Mode.PLAIN, tokens * 3 // 2), free)
 
 
 def test_a_chosen_context_is_planned_to_the_byte() -> None:

@@ -2,7 +2,8 @@
 // their places in the cache as 16-bit floats.
 //
 // rows: token, position, slot, where its path begins in `paths`. Where attention is gated, a head's gate follows
-// its query: combine.wgsl reads it.
+// its query: combine.wgsl reads it. stride: of what a row begins with; where there are queries alone, keys and
+// values are those of another block.
 struct Heads {
     heads: u32,
     kv_heads: u32,
@@ -11,6 +12,7 @@ struct Heads {
     rotated: u32,
     normed: u32,
     gated: u32,
+    stride: u32,
     eps: f32,
     scale: f32,
 }
@@ -33,9 +35,8 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
     let head = at.x;
     let row = rows[at.y];
     let turning = shape.heads + shape.kv_heads;
-    let gates = select(0u, shape.heads, shape.gated != 0u);
-    let before = head + select(gates, select(0u, head, shape.gated != 0u), head < shape.heads);
-    let begin = (at.y * (turning + shape.kv_heads + gates) + before) * shape.dim;
+    let gates = select(0u, min(head, shape.heads), shape.gated != 0u);
+    let begin = at.y * shape.stride + (head + gates) * shape.dim;
     var square = 0.0;
     for (var i = lane; i < shape.padded; i += LANES) {
         var value = 0.0;

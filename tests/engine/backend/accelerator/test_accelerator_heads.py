@@ -96,7 +96,7 @@ def test_what_a_head_holds_is_what_is_planned() -> None:
     held = {line.purpose: line.nbytes for line in device.ledger.lines() if line.owner == "draft"}
     slots = 300 + MAX_TREE
     assert held[Purpose.WEIGHTS] == model.weight_bytes
-    assert held[Purpose.KV] == 2 * cache_bytes(config, 1, slots)  # fp32 here
+    assert held[Purpose.KV] == 2 * cache_bytes(config, range(1), slots)  # fp32 here
     assert held[Purpose.WORKSPACE] == segment_bytes(config, range(1), slots)
 
 

@@ -139,9 +139,9 @@ def kernels(nvidia: FakeCard, monkeypatch: pytest.MonkeyPatch) -> FakeCard:
 
 
 def dense(layers: int) -> ModelConfig:
-    return replace(
-        small_target(layers), hidden_size=512, intermediate_size=1024, num_heads=8, head_dim=64
-    )
+    small = small_target(layers)
+    block = replace(small.typical, heads=8, head_dim=64, inner=1024)
+    return replace(small, hidden_size=512, blocks=(block,) * layers)
 
 
 @pytest.mark.parametrize(("rows", "most"), [(1, 42), (256, 48)])

@@ -68,7 +68,7 @@ def test_what_is_planned_is_what_is_entered(config: ModelConfig) -> None:
     model.forward(state, [5, 6, 7], [-1, -1, 0])
     blocks, slots = range(config.num_layers), 500 + MAX_TREE
     held = lines(device)
-    assert held["target", Purpose.KV] == cache_bytes(config, len(blocks), slots) == state.nbytes
+    assert held["target", Purpose.KV] == cache_bytes(config, blocks, slots) == state.nbytes
     assert held["target", Purpose.WORKSPACE] == segment_bytes(config, blocks, slots)
     shared = working_bytes(config, blocks, slots, head=True) + shared_bytes()
     assert held[SHARED, Purpose.WORKSPACE] == shared

@@ -371,7 +371,7 @@ def test_what_is_used_is_told(
 
 def test_lists_of_equal_numbers_count_as_one(tmp_path: Path) -> None:
     numbers = {"attention.head_count_kv": [2] * 6, "feed_forward_length": [96] * 6}
-    assert model_config(opened(tmp_path, "llama", numbers)).num_kv_heads == 2
+    assert model_config(opened(tmp_path, "llama", numbers)).typical.kv_heads == 2
     with pytest.raises(UserFixable, match="at most 1024 entries"):
         model_config(opened(tmp_path, "llama", {"attention.head_count_kv": [2] * 1025}))
     numbers = {"attention.head_count_kv": [2, 2, 1, 2, 2, 2]}

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file, save_file
 from tiny_models import SHAPE, decoder, write_model, write_mxfp4_model
 
 from engine.errors import UserFixable
-from engine.model.config import BlockConfig, Experts, ModelConfig
+from engine.model.config import Experts, ModelConfig
 from engine.model.families import open_config, parse_config
 from engine.model.gguf.file import open_gguf
 from engine.model.tensors import expected_tensors
@@ -52,7 +52,7 @@ def as_llama_cpp_stores(config: ModelConfig, tensors: Mapping[str, NDArray[Any]]
     result: Arrays = {}
     for name, tensor in _with_experts_apart(config, tensors).items():
         if config.family in IN_PAIRS and ("q_proj" in name or "k_proj" in name):
-            halves = tensor.reshape(-1, 2, config.head_dim // 2, *tensor.shape[1:])
+            halves = tensor.reshape(-1, 2, config.typical.head_dim // 2, *tensor.shape[1:])
             tensor = halves.swapaxes(1, 2).reshape(tensor.shape)  # noqa: PLW2901
         if config.family.startswith("gemma") and name.endswith("norm.weight"):
             tensor = tensor + 1  # noqa: PLW2901
@@ -307,7 +307,7 @@ def test_rows_must_divide_into_blocks(tmp_path: Path) -> None:
 def test_hostile_counts_of_experts_cost_nothing() -> None:
     config = parse_config({"model_type": "qwen3_moe"})
     experts = Experts(1 << 12, 1, 1 << 18, normalise=True)
-    hostile = replace(config, blocks=(BlockConfig(None, experts=experts),) * 512)
+    hostile = replace(config, blocks=(replace(config.typical, experts=experts),) * 512)
     stored = {f"tensor.{index}": (1,) for index in range(600)}
     with pytest.raises(UserFixable, match="2097152 experts"):
         layout(hostile, stored, "safetensors")
