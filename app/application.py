@@ -515,6 +515,7 @@ def run(
     if trouble is not None:
         report(trouble)
     instance.started_again.connect(assembly.started_again)
+    instance.other_started.connect(assembly.house.tell_of_other)
     if settings.is_new:
         settings.change(first_start=True)
     if settings.value.first_start:

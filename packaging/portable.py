@@ -30,6 +30,12 @@ LARGEST = 250_000_000
 _LAUNCHER = """#!/bin/sh
 # Starts Duotail with the Python in this folder, whatever else is installed.
 here=$(dirname "$(readlink -f "$0")")
+for file in "$here"/bin/python3 "$here"/lib/python3*.zip; do
+    [ -f "$file" ] && continue
+    echo "Duotail is not installed completely: $file is missing." >&2
+    echo "Install it anew. Your conversations and settings stay." >&2
+    exit 1
+done
 exec "$here/bin/python3" -I -B -c \\
     "import sys; from app.launch import main; sys.argv[0] = 'duotail'; sys.exit(main())" "$@"
 """

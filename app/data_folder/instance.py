@@ -11,6 +11,7 @@ from PySide6.QtCore import QLockFile, QObject
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 from app.signals import TypedSignal
+from app.version import version
 
 _VERSION = 1
 _TAKEN = QLockFile.LockError.LockFailedError
@@ -28,6 +29,8 @@ class SingleInstance(QObject):
 
     started_again = TypedSignal[Path | None]()
     """The file that was to be opened, if any."""
+    other_started = TypedSignal[str]()
+    """That was another version of Duotail, with this number; `started_again` comes first."""
 
     def __init__(self, lock_path: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -61,6 +64,7 @@ class SingleInstance(QObject):
         if not socket.waitForConnected(_CONNECT_MS):
             return False
         message: dict[str, object] = {"version": _VERSION, "command": "raise"}
+        message["duotail"] = version()
         if file is not None:
             message["file"] = str(file.absolute())
         socket.write(json.dumps(message).encode() + b"\n")
@@ -95,6 +99,9 @@ class SingleInstance(QObject):
             socket.flush()
             file = message.get("file")
             self.started_again.emit(Path(file) if isinstance(file, str) and file else None)
+            other = message.get("duotail", version())
+            if isinstance(other, str) and other != version():
+                self.other_started.emit(other)
 
 
 def _server_name(lock_path: Path) -> str:

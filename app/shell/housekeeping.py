@@ -19,6 +19,7 @@ from app.settings import SettingsStore
 from app.settings.model import SettingsSection
 from app.theme.theme import Theme
 from app.tools.access import ToolAccess
+from app.version import version
 from app.widgets.labels import LabelledRow
 from engine.errors import UserFixable
 from engine.language import tr
@@ -150,6 +151,12 @@ class Housekeeping(QObject):
             return
         remedy = tr("Your conversations are safe. A report was written; it stays on this computer.")
         report(UserFixable(what, remedy), (tr("Show report"), self.show_reports))
+
+    def tell_of_other(self, other: str) -> None:
+        """Another version was started, for which this window came forward."""
+        what = tr("Duotail {other} was started, but this window belongs to Duotail {own}.")
+        remedy = tr("Close this window, then start the other one: your data stays where it is.")
+        report(UserFixable(what.format(other=other, own=version()), remedy))
 
     def tell_of_last_crash(self) -> None:
         """The last run may have ended by a crash."""

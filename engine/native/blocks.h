@@ -343,12 +343,14 @@ ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const codes32 *c
 {
     const int groups = groups_in_words(format);
     b64 words[4];
+    UNROLL_16
     for (int m = 0; m < rows; m++) begin_sums(format, f, a, lane + m, c[m]);
 UNROLL_8
     for (int q = 0; q < 8; q++) {
         b64 code = codes ? codes->of[q] : codes_for_dot(format, p, f, q);
         B_NOW(code);
         const b64 size = signed_codes(format) ? b_size(code) : code;
+        UNROLL_16
         for (int m = 0; m < rows; m++) {
             const b64 four = b_set4(((const int32_t *)a->q[lane + m])[q]);
             const b64 pairs = b_pairs(size, signed_codes(format) ? b_sign(four, code) : four);

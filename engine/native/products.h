@@ -32,6 +32,14 @@ enum { MOST_STREAMED = 2, TOGETHER = 8, FLOATS_TOGETHER = 4 };
 enum { MOST_STREAMED = 2, TOGETHER = 4, FLOATS_TOGETHER = 4 };
 #endif
 
+/* Whether the sums of so many rows, with code of their own, all lie in registers beside AVX2's words, so that codes are
+ * opened as they go. Four rows leave no room to open codes of several planes that sums of their own begin at. */
+ALWAYS_INLINE int opens_beside(const int format, const int rows)
+{
+    const dt_format f = dt_formats[format];
+    return IN_WORDS && (rows == 3 || (rows == 4 && (f.bits == 4 || !f.bias)));
+}
+
 /* What a pointer points to is loaded again: kept since it was last of use, it would take registers from sums. */
 #if DT_ISA == 1
 #define LOAD_AGAIN(p) __asm__ volatile("" : "+r"(p))
@@ -48,7 +56,7 @@ ALWAYS_INLINE void add_columns(const int format, const uint8_t *p, const codes32
     add_rows(format, p, f, a, lane, rows, acc);
     (void)codes, (void)opened, (void)j;
 #else
-    v16i c[TOGETHER][2];
+    v16i c[TOGETHER > 4 ? TOGETHER : 4][2];
     UNROLL_16
     for (int m = 0; m < rows; m++) add_offsets(format, f, a, lane + m, &acc[m]);
     dot_rows(format, p, codes, f, a, lane, rows, c);
@@ -118,14 +126,15 @@ ALWAYS_INLINE int32_t even_share(int32_t rows, const int32_t most)
         STEP_OF(DO, MOST, 3) STEP_OF(DO, MOST, 2) STEP_OF(DO, MOST, 1)            \
     }
 
-/* The same with up to 16 rows and one block row, whose codes are opened once for all of them. */
+/* The same with up to 16 rows and one block row, whose codes are opened once for all of them, or `beside` their sums. */
 ALWAYS_INLINE void shared_product(const int format, const uint8_t *w, const dt_activations *x, int32_t first,
-                                  int32_t rows, v16 *y)
+                                  int32_t rows, const int beside, v16 *y)
 {
     const int32_t blocks = x->cols / DT_BLOCK, lane = first % DT_TILE_ROWS;
     const int32_t together = dt_block_cols(format) / DT_BLOCK, code_bytes = dt_code_bytes(format);
     const dt_quantised *a = x->quantised + first / DT_TILE_ROWS * blocks;
     const int32_t share = even_share(rows, TOGETHER);
+    const int shares = SHARES_CODES && !beside;
     accumulated acc[MOST_AT_ONCE];
     for (int32_t m = 0; m < rows; m++) acc[m] = (accumulated){v_zero(), v_zero()};
     for (int32_t b = 0; b < blocks; b += together, w += dt_block_bytes(format)) {
@@ -134,11 +143,12 @@ ALWAYS_INLINE void shared_product(const int format, const uint8_t *w, const dt_a
         for (int32_t j = 0; j < together; j++, a++) {
             const uint8_t *p = w + j * code_bytes;
             fetch_ahead(format, w, j);
-            const factors f = factors_of(format, &opened, j, !SHARES_CODES);
+            const factors f = factors_of(format, &opened, j, !shares);
             const codes32 codes = open_codes(format, p, &f);
 #define ADD_COLUMNS(ROWS) \
-    add_columns(format, p, SHARES_CODES ? &codes : NULL, &f, &opened, j, a, lane + m, ROWS, &acc[m])
-            IN_STEPS(ADD_COLUMNS, TOGETHER)
+    add_columns(format, p, shares ? &codes : NULL, &f, &opened, j, a, lane + m, ROWS, &acc[m])
+            if (beside) add_columns(format, p, NULL, &f, &opened, j, a, lane, rows, acc);
+            else IN_STEPS(ADD_COLUMNS, TOGETHER)
         }
         for (int32_t m = 0; m < rows; m++) end_block(format, &opened, &acc[m]);
     }
@@ -202,10 +212,12 @@ ALWAYS_INLINE void float_product(const int format, const uint8_t *w, int64_t apa
         if (!dt_is_quantised(DT_##FORMAT)) float_product(DT_##FORMAT, w, apart, x, first, rows, y);    \
         else if (rows == 1 && rows <= MOST_STREAMED) streamed_product(DT_##FORMAT, w, apart, x, first, 1, y); \
         else if (rows == 2 && rows <= MOST_STREAMED) streamed_product(DT_##FORMAT, w, apart, x, first, 2, y); \
-        else if (rows == 4 && FOUR_KNOWN) shared_product(DT_##FORMAT, w, x, first, 4, y);              \
-        else if (MOST_AT_ONCE > 5) shared_product(DT_##FORMAT, w, x, first, rows, y);                  \
-        else if (rows == 3) shared_product(DT_##FORMAT, w, x, first, 3, y);                            \
-        else shared_product(DT_##FORMAT, w, x, first, 5, y);                                           \
+        else if (rows == 3 && opens_beside(DT_##FORMAT, 3)) shared_product(DT_##FORMAT, w, x, first, 3, 1, y); \
+        else if (rows == 4 && opens_beside(DT_##FORMAT, 4)) shared_product(DT_##FORMAT, w, x, first, 4, 1, y); \
+        else if (rows == 4 && FOUR_KNOWN) shared_product(DT_##FORMAT, w, x, first, 4, 0, y);           \
+        else if (MOST_AT_ONCE > 5) shared_product(DT_##FORMAT, w, x, first, rows, 0, y);               \
+        else if (rows == 3) shared_product(DT_##FORMAT, w, x, first, 3, 0, y);                         \
+        else shared_product(DT_##FORMAT, w, x, first, 5, 0, y);                                        \
     }
 FOR_ALL_FORMATS(PRODUCT)
 

@@ -2,8 +2,9 @@
 ; packaging/nsis.py calls makensis with VERSION, FILES (a folder with uv.exe, duotail.lock and the
 ; wheel), WHEEL (its name) and OUT. uv fetches Python and the packages, each with its hash.
 ; What users have written lies in %LOCALAPPDATA%\Duotail and stays when Duotail is removed.
-Unicode true
+Target amd64-unicode  ; Duotail has no 32-bit kernels, and Windows itself says so there
 SetCompressor lzma
+!include LogicLib.nsh
 !include MUI2.nsh
 !define NAME "Duotail"
 !define REMOVAL "Software\Microsoft\Windows\CurrentVersion\Uninstall\${NAME}"
@@ -34,19 +35,36 @@ VIAddVersionKey LegalCopyright "The Duotail authors, Apache License 2.0"
 !insertmacro MUI_LANGUAGE English
 !insertmacro MUI_LANGUAGE German
 !insertmacro MUI_LANGUAGE SimpChinese
-LangString FETCHING ${LANG_ENGLISH} "Fetching Python and packages (about 130 MB)"
-LangString FETCHING ${LANG_GERMAN} "Python und Pakete werden geladen (etwa 130 MB)"
-LangString FETCHING ${LANG_SIMPCHINESE} "正在获取 Python 和软件包（约 130 MB）"
+LangString FETCHING ${LANG_ENGLISH} "Fetching Python and packages (about 140 MB)"
+LangString FETCHING ${LANG_GERMAN} "Python und Pakete werden geladen (etwa 140 MB)"
+LangString FETCHING ${LANG_SIMPCHINESE} "正在获取 Python 和软件包（约 140 MB）"
 LangString FAILED ${LANG_ENGLISH} "It did not work; the lines above say why. Check the network, then start this set-up again: what was fetched is kept."
 LangString FAILED ${LANG_GERMAN} "Es ist fehlgeschlagen; warum, steht in den Zeilen darüber. Prüfen Sie das Netz und starten Sie erneut: Geladenes bleibt erhalten."
 LangString FAILED ${LANG_SIMPCHINESE} "安装失败，原因见上方各行。请检查网络后重新运行：已获取的内容会保留。"
+LangString RUNNING ${LANG_ENGLISH} "Duotail is running. Close its windows, then start this again; nothing was changed."
+LangString RUNNING ${LANG_GERMAN} "Duotail läuft. Schließen Sie seine Fenster und starten Sie erneut; nichts wurde geändert."
+LangString RUNNING ${LANG_SIMPCHINESE} "Duotail 正在运行。请关闭其窗口后重新运行；没有任何更改。"
+
+; Windows renames no folder with a program that runs: it stays whole until its windows are closed.
+!macro MOVE_OLD_AWAY
+  RMDir /r "$INSTDIR\env.old"
+  ${If} ${FileExists} "$INSTDIR\env\*.*"
+    ClearErrors
+    Rename "$INSTDIR\env" "$INSTDIR\env.old"
+    ${If} ${Errors}
+      DetailPrint "$(RUNNING)"
+      Abort "$(RUNNING)"
+    ${EndIf}
+  ${EndIf}
+!macroend
 
 !macro RUN ARGUMENTS
   nsExec::ExecToLog '"$INSTDIR\setup\uv.exe" ${ARGUMENTS}'
   Pop $0
-  StrCmp $0 "0" +3
+  ${If} $0 != 0
     DetailPrint "$(FAILED)"
     Abort "$(FAILED)"
+  ${EndIf}
 !macroend
 
 Section "Duotail"
@@ -58,17 +76,17 @@ Section "Duotail"
   System::Call 'kernel32::SetEnvironmentVariable(t "UV_PYTHON_INSTALL_DIR", t "$INSTDIR\python")'
   System::Call 'kernel32::SetEnvironmentVariable(t "UV_CACHE_DIR", t "$INSTDIR\cache")'
   System::Call 'kernel32::SetEnvironmentVariable(t "UV_NO_CONFIG", t "1")'
+  ; The certificates that Windows trusts: a virus scanner or a firm's proxy may have one of its own.
+  System::Call 'kernel32::SetEnvironmentVariable(t "UV_SYSTEM_CERTS", t "1")'
   DetailPrint "$(FETCHING)"
   ; The environment is made beside the old one, which goes on working until the new one is whole.
   RMDir /r "$INSTDIR\env.new"
   !insertmacro RUN 'venv --managed-python --python 3.13 --relocatable "$INSTDIR\env.new"'
   !insertmacro RUN 'pip install --python "$INSTDIR\env.new" --require-hashes --link-mode copy -r "$INSTDIR\setup\duotail.lock"'
   !insertmacro RUN 'pip install --python "$INSTDIR\env.new" --no-deps --link-mode copy "$INSTDIR\setup\${WHEEL}"'
-  RMDir /r "$INSTDIR\env"
-  ClearErrors
+  !insertmacro MOVE_OLD_AWAY
   Rename "$INSTDIR\env.new" "$INSTDIR\env"
-  IfErrors 0 +2
-    Abort "$(FAILED)"
+  RMDir /r "$INSTDIR\env.old"
   RMDir /r "$INSTDIR\cache"
   WriteUninstaller "$INSTDIR\uninstall.exe"
   CreateShortcut "$SMPROGRAMS\${NAME}.lnk" "$INSTDIR\env\Scripts\pythonw.exe" "-I -m app" "$INSTDIR\setup\duotail.ico"
@@ -89,7 +107,8 @@ Section "Duotail"
 SectionEnd
 
 Section "Uninstall"
-  RMDir /r "$INSTDIR\env"
+  !insertmacro MOVE_OLD_AWAY
+  RMDir /r "$INSTDIR\env.old"
   RMDir /r "$INSTDIR\env.new"
   RMDir /r "$INSTDIR\python"
   RMDir /r "$INSTDIR\cache"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -111,6 +112,31 @@ def test_a_second_start_hands_its_file_over(tmp_path: Path, qtbot: QtBot) -> Non
     first.release()
 
 
+def test_a_second_start_of_another_version_is_told(
+    tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A version that was just installed, while the one before is open."""
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from app.data_folder import instance\n"
+        "instance.version = lambda: sys.argv[2]\n"
+        "sys.exit(not instance.SingleInstance(Path(sys.argv[1])).hand_over())\n"
+    )
+    monkeypatch.setattr("app.data_folder.instance.version", lambda: "1.0")
+    first = SingleInstance(tmp_path / "lock")
+    assert first.claim()
+    heard: list[str] = []
+    first.other_started.connect(heard.append)
+    for other in ("1.0", "1.1"):
+        command = [sys.executable, "-c", code, str(tmp_path / "lock"), other]
+        second = subprocess.Popen(command, cwd=_ROOT)
+        qtbot.waitUntil(lambda second=second: second.poll() is not None)
+        assert second.returncode == 0
+    assert heard == ["1.1"]
+    first.release()
+
+
 def test_a_folder_that_takes_no_lock_is_no_other_window(tmp_path: Path) -> None:
     """What could be read was refused with "Duotail is already running"."""
     (tmp_path / "file").touch()
@@ -135,6 +161,23 @@ def test_commands_go_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     for command in app.launch.COMMANDS:
         assert app.launch.main([command, "--json"]) == 3
     assert seen == list(app.launch.COMMANDS)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_files_and_pipes_take_every_letter(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    """A pipe of Windows has a code page: an answer in Chinese ended with a traceback."""
+    taken = io.BytesIO()
+
+    def answer(_argv: list[str], _data: Path) -> int:
+        sys.stdout.write("É 大 €\n")
+        return 0
+
+    monkeypatch.setattr("engine.cli.main", answer)
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(taken, encoding))
+    monkeypatch.setattr("sys.stderr", None)  # as in a program without a console
+    assert app.launch.main(["chat"]) == 0
+    sys.stdout.flush()
+    assert taken.getvalue().decode("utf-8").split() == ["É", "大", "€"]
 
 
 _NOT_AT_THE_START = """

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import native_library
 import portable
@@ -39,12 +40,12 @@ def environment(home: Path) -> dict[str, str]:
     return {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", **folders}
 
 
-def answer(folder: Path, model: Path, home: Path) -> dict[str, str]:
-    """Open its window on a screen of its own and ask something; the answer's text."""
+def answer(folder: Path, model: Path, home: Path) -> dict[str, Any]:
+    """Open its window on a screen of its own and ask something; the answer, and what it took."""
     if not shutil.which("xvfb-run") or qt_libraries.missing(Path(PySide6.__file__).parent, "xcb"):
         pytest.skip("needs Xvfb")
     child = Path(__file__).with_name("answering_window.py")
-    command = [folder / "bin/python3", "-I", "-B", child, home / "DATA", model, QUESTION]
+    command = [folder / "bin/python3", "-I", "-B", child, home / "DATA", QUESTION, model]
     told = subprocess.run(
         ["xvfb-run", "-a", *map(str, command)],
         env={**environment(home), "QT_QPA_PLATFORM": "xcb"},
@@ -55,7 +56,7 @@ def answer(folder: Path, model: Path, home: Path) -> dict[str, str]:
     )
     assert told.returncode == 0, told.stderr
     assert told.stdout, f"the window did not answer: {told.stderr}"
-    found: dict[str, str] = json.loads(told.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(told.stdout.splitlines()[-1])
     assert found["platform"] == "xcb"
     return found
 

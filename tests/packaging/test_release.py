@@ -87,7 +87,9 @@ def test_sums_are_those_of_the_system(tmp_path: Path) -> None:
 def test_the_launcher_needs_nothing_of_its_surroundings(tmp_path: Path) -> None:
     """From anywhere and through a link, with a Python in the environment that would mislead it."""
     folder = tmp_path / "with blanks"
-    (folder / "bin").mkdir(parents=True)
+    for place in ("bin", "lib"):
+        (folder / place).mkdir(parents=True)
+    (folder / "lib" / "python311.zip").touch()
     python = folder / "bin" / "python3"
     python.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
     python.chmod(0o755)
@@ -103,6 +105,21 @@ def test_the_launcher_needs_nothing_of_its_surroundings(tmp_path: Path) -> None:
     ).stdout.split("|")
     assert told[:2] == ["-I", "-B"]
     assert told[-4:-1] == ["chat", "--prompt", "a b"]
+
+
+@pytest.mark.parametrize("missing", ["bin/python3", "lib/python311.zip"])
+def test_a_folder_that_was_unpacked_in_part_says_so(tmp_path: Path, missing: str) -> None:
+    for name in ("bin/python3", "lib/python311.zip"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    (tmp_path / missing).unlink()
+    (tmp_path / "duotail").write_text(portable._LAUNCHER)
+    command = ["sh", tmp_path / "duotail"]
+    told = subprocess.run(command, capture_output=True, text=True)
+    assert told.returncode == 1
+    assert told.stderr.startswith("Duotail is not installed completely: ")
+    assert missing[:11] in told.stderr
+    assert "conversations and settings stay" in told.stderr
 
 
 @pytest.fixture

@@ -243,7 +243,9 @@ def test_deleting_them_in_the_settings_forgets_them_in_this_run_too(desk: Desk) 
     measured.flush()
     assert path.exists()
     desk.assembly.house.show_settings()
-    (page,) = desk.assembly.window.findChildren(PrivacyPage)
+    window = desk.assembly.window
+    desk.bot.waitUntil(lambda: bool(window.findChildren(PrivacyPage)))  # made after the first one
+    (page,) = window.findChildren(PrivacyPage)
     row = page.places[StoredData.MEASURED]
     (button,) = row.buttons.findChildren(QPushButton)
     button.click()

@@ -56,6 +56,15 @@ def test_an_error_that_cannot_be_written_down_is_still_told(desk: Desk) -> None:
     assert desk.banners.texts == ["Something went wrong inside Duotail."]
 
 
+def test_another_version_that_is_started_is_told_with_what_to_do(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.shell.housekeeping.version", lambda: "1.0")
+    house(desk).tell_of_other("1.1")
+    (text,) = desk.banners.texts
+    assert text == "Duotail 1.1 was started, but this window belongs to Duotail 1.0."
+
+
 def test_a_crash_is_told_at_the_next_start(desk: Desk) -> None:
     house(desk).tell_of_last_crash()
     assert desk.banners.texts == []

@@ -156,7 +156,8 @@ def test_what_is_in_force_is_said_with_the_simulation_named(desk: Desk) -> None:
     now = perf_counter()
     desk.tell(MachineFound(now, machine), PlanReady(now, load.model, MODEL_NAME, plan, load))
     panel = opened(desk)
-    sentence = "Dovetail: DGF head on the simulated GPU, target on the CPU (3 of 8 layers"
+    where = "target on the simulated GPU (3 of 8 layers) and the CPU"
+    sentence = f"Dovetail: DGF head on the simulated GPU, {where}"
     assert sentence in said(panel)
     assert panel.drafts.rows[head].button.isChecked()
     assert panel.drafts.rows[head].button.text() == "dgf"
