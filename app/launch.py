@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ COMMANDS = (
 
 def main(argv: list[str] | None = None) -> int:
     """Run Duotail and return the exit code."""
+    _take_every_letter()
     try:
         return _run(sys.argv[1:] if argv is None else argv)
     except KeyboardInterrupt:  # before anybody else hears of it
@@ -38,6 +40,14 @@ def main(argv: list[str] | None = None) -> int:
         # The interpreter flushes standard output once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _READER_GONE
+
+
+def _take_every_letter() -> None:
+    """Files and pipes get UTF-8 instead of a code page, as Windows has; terminals keep theirs."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            encoding = stream.encoding if stream.isatty() else "utf-8"
+            stream.reconfigure(encoding=encoding, errors="replace")
 
 
 def _run(arguments: list[str]) -> int:

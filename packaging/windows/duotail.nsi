@@ -35,9 +35,9 @@ VIAddVersionKey LegalCopyright "The Duotail authors, Apache License 2.0"
 !insertmacro MUI_LANGUAGE English
 !insertmacro MUI_LANGUAGE German
 !insertmacro MUI_LANGUAGE SimpChinese
-LangString FETCHING ${LANG_ENGLISH} "Fetching Python and packages (about 130 MB)"
-LangString FETCHING ${LANG_GERMAN} "Python und Pakete werden geladen (etwa 130 MB)"
-LangString FETCHING ${LANG_SIMPCHINESE} "正在获取 Python 和软件包（约 130 MB）"
+LangString FETCHING ${LANG_ENGLISH} "Fetching Python and packages (about 140 MB)"
+LangString FETCHING ${LANG_GERMAN} "Python und Pakete werden geladen (etwa 140 MB)"
+LangString FETCHING ${LANG_SIMPCHINESE} "正在获取 Python 和软件包（约 140 MB）"
 LangString FAILED ${LANG_ENGLISH} "It did not work; the lines above say why. Check the network, then start this set-up again: what was fetched is kept."
 LangString FAILED ${LANG_GERMAN} "Es ist fehlgeschlagen; warum, steht in den Zeilen darüber. Prüfen Sie das Netz und starten Sie erneut: Geladenes bleibt erhalten."
 LangString FAILED ${LANG_SIMPCHINESE} "安装失败，原因见上方各行。请检查网络后重新运行：已获取的内容会保留。"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -160,6 +161,23 @@ def test_commands_go_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     for command in app.launch.COMMANDS:
         assert app.launch.main([command, "--json"]) == 3
     assert seen == list(app.launch.COMMANDS)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_files_and_pipes_take_every_letter(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    """A pipe of Windows has a code page: an answer in Chinese ended with a traceback."""
+    taken = io.BytesIO()
+
+    def answer(_argv: list[str], _data: Path) -> int:
+        sys.stdout.write("É 大 €\n")
+        return 0
+
+    monkeypatch.setattr("engine.cli.main", answer)
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(taken, encoding))
+    monkeypatch.setattr("sys.stderr", None)  # as in a program without a console
+    assert app.launch.main(["chat"]) == 0
+    sys.stdout.flush()
+    assert taken.getvalue().decode("utf-8").split() == ["É", "大", "€"]
 
 
 _NOT_AT_THE_START = """

@@ -5,7 +5,8 @@
 It is run by the Python of an installed Duotail. Without a model it clicks on the first page's offer
 to download one. The last line of its output is what had come of the answer, as JSON: small models
 find no end at times; beside it, after how many seconds from the start of the process the model was
-loaded and the first words were there. A load that fails ends it, with its words.
+loaded and the first words were there, and how many this process computed. A load that fails ends
+it, with its words.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def ask(assembly: Assembly, question: str) -> None:
     def wrote(event: TextDelta) -> None:
         if event.text.strip():
             reached("answered")
+            seconds.setdefault("computed", round(time.process_time(), 2))
             session.stop()
 
     def finished(message: StoredMessage) -> None:

@@ -86,7 +86,7 @@ def test_it_starts_on_a_screen_and_answers(
     folder, _sizes = portable_folder
     told = bundle.answer(folder, starter, tmp_path)
     assert told["text"].strip()
-    assert told["seconds"]["answered"] < 60
+    assert told["seconds"]["computed"] < 60, "what others do on this computer is not counted"
     environment = bundle.environment(tmp_path)
     chat = ["chat", "--model", str(starter), "--prompt", bundle.QUESTION, "--seed", "1"]
     trimmed_and_whole = [
