@@ -235,6 +235,7 @@ class EngineStatus:
 
 _LONG = 99
 """Seconds from which on a time is told in minutes."""
+_FIRST_SECONDS = 2.0
 
 
 def same_load(one: Load | None, other: Load | None) -> bool:
@@ -243,9 +244,14 @@ def same_load(one: Load | None, other: Load | None) -> bool:
 
 
 def _left(first: PrefillProgress, now: PrefillProgress) -> float | None:
-    """Return the seconds that the rest of a prompt takes at the pace since the first was told."""
+    """Return the seconds that the rest of a prompt takes at the pace since the first was told.
+
+    The first tokens say little of the pace: None until a hundredth was read, and some seconds.
+    """
     read, took = now.done - first.done, now.at - first.at
-    return (now.total - now.done) * took / read if read > 0 and took > 0 else None
+    if took < _FIRST_SECONDS or read * 100 < now.total - first.done or read <= 0:
+        return None
+    return (now.total - now.done) * took / read
 
 
 def _rounded(span: float) -> str:

@@ -381,3 +381,17 @@ def test_reading_a_prompt_tells_how_long_it_will_take() -> None:
     status = replace(status, request_id="3").after(PrefillProgress(30.0, "3", 10, 20_010, 0))
     status = status.after(PrefillProgress(38.8, "3", 210, 20_010, 0))
     assert status.words == "Reading the prompt: 1\u202f%, about 15\u00a0min left"
+
+
+def test_the_first_tokens_of_a_prompt_tell_no_time() -> None:
+    """The time that was left jumped from minutes to hours and back while 0 % was read."""
+    status = EngineStatus(Phase.WAITING, request_id="1")
+    told = []
+    for at, done in ((0.0, 0), (0.5, 64), (4.0, 150), (5.0, 220), (6.0, 300)):
+        status = status.after(PrefillProgress(10.0 + at, "1", done, 20_000, 0))
+        told.append(status.left_s is not None)
+    assert told == [False, False, False, True, True]
+    status = EngineStatus(Phase.WAITING, request_id="2")
+    status = status.after(PrefillProgress(10.0, "2", 0, 1_000, 0))
+    status = status.after(PrefillProgress(10.4, "2", 100, 1_000, 0))
+    assert status.left_s is None, "a moment tells no pace"
