@@ -60,6 +60,15 @@ def _everything(view: TextView) -> str:
     return selected_text(cursor)
 
 
+def test_the_line_above_a_thought_lies_whole_within_it(view: TextView) -> None:
+    """Its left end was cut off: square corners, where the pointer was over it."""
+    view.reopen(TEXT)
+    thought = _thought(view)
+    for opened in (False, True):
+        thought.set_opened(opened)
+        assert thought.rect().contains(thought.header.geometry())
+
+
 def test_a_thought_is_closed_and_not_copied(view: TextView) -> None:
     view.show_markdown(TEXT)
     assert _everything(view).strip() == "The answer."
