@@ -159,6 +159,7 @@ class ChatPage(QWidget):
         self.find_bar.closed.connect(self.composer.field.setFocus)
         self.left_out.moved.connect(self.transcript.set_unseen)
         self.composer.stop_asked.connect(session.stop)
+        self.outgoing.waits_changed.connect(self._update)
         self.status_line.cancel_asked.connect(lambda: self._bridge.submit(Stop()))
 
     def add_to_header(self, widget: QWidget) -> None:
@@ -300,7 +301,10 @@ class ChatPage(QWidget):
         live = self._session.live
         elsewhere = live.conversation.title if live and not self._session.shows_live else ""
         state = composer_state(
-            self._bridge.status, answering=self._session.busy, elsewhere=elsewhere
+            self._bridge.status,
+            answering=self._session.busy,
+            elsewhere=elsewhere,
+            waits=self.outgoing.waits,
         )
         self.composer.set_state(state)
         self.composer.show_tools(self._tools.chosen)

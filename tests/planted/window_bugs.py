@@ -27,6 +27,13 @@ def messages_sent_before_they_are_counted() -> None:
     Outgoing._has_to_be_counted = lambda _self, _fill: False  # type: ignore[method-assign]
 
 
+def messages_sent_to_a_model_that_is_not_there_yet() -> None:
+    """A long file goes while the model loads, and its answer fails later."""
+    from app.chat.composer.outgoing import Outgoing
+
+    Outgoing._is_to_wait = lambda _self: False  # type: ignore[method-assign]
+
+
 def room_shared_alike_among_files() -> None:
     """Each file gives as many passages as the next, whatever is asked."""
     from app.session import passages

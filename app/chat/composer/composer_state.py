@@ -19,13 +19,16 @@ class ComposerState:
     """True if what is sent waits for the end of an answer."""
 
 
-def composer_state(status: EngineStatus, *, answering: bool, elsewhere: str = "") -> ComposerState:
+def composer_state(
+    status: EngineStatus, *, answering: bool, elsewhere: str = "", waits: bool = False
+) -> ComposerState:
     """Return what the composer allows now.
 
     Args:
         status: the engine's.
         answering: whether an answer is being written in any conversation.
         elsewhere: title of the other conversation it is written in, or "".
+        waits: whether a message waits for a model that says whether it fits.
     """
     if answering and elsewhere:
         reason = tr("An answer is being written in \u201c{title}\u201d").format(title=elsewhere)
@@ -38,6 +41,9 @@ def composer_state(status: EngineStatus, *, answering: bool, elsewhere: str = ""
             return ComposerState(False, False, reason)
         case Phase.NO_MODEL:
             return ComposerState(False, False, tr("No model is loaded, so nothing can answer"))
+        case Phase.PREPARING | Phase.LOADING if waits:
+            reason = tr("Your message is sent once the model is ready, if it fits")
+            return ComposerState(True, False, reason)
         case Phase.PREPARING | Phase.LOADING:
             reason = tr("The answer begins as soon as the model is ready")
             return ComposerState(True, False, reason)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.chat.composer.attachment_chips import ReadingFile
 from app.chat.composer.composer import Composer
@@ -42,6 +42,9 @@ from engine.request import ChatRequest, Role
 _PAUSE_MS = 250
 _PATIENCE_MS = 2000
 """A template that does not take the message has no count for it either."""
+_PATIENCE_AFTER_LOADING_MS = 10_000
+_SURELY_FITS = 2_000
+"""Bytes of a message that goes at once to a model of which the context is not known yet."""
 _UNSENT = -1
 _ONE_TOKEN = "."
 _FOR_FILES = 0.6
@@ -57,6 +60,8 @@ class Outgoing(QObject):
 
     model_given = TypedSignal[Path]()
     """The path of a model that was dropped or pasted: it is meant to be loaded."""
+    waits_changed = Signal()
+    """`waits` is another one."""
 
     def __init__(
         self,
@@ -88,7 +93,9 @@ class Outgoing(QObject):
         """Documents that are being read, and the conversations that they are for."""
         self._pastes = 0
         self._fill_is_current = False
-        self._held = QTimer(self, singleShot=True, interval=_PATIENCE_MS)
+        self.waits = False
+        """True while a message that is to be sent waits for a model that says whether it fits."""
+        self._held = QTimer(self, singleShot=True)
         """Runs while a message that is to be sent waits for the count of what was typed."""
         self._held.timeout.connect(self._send)
         self._ahead = 0
@@ -265,6 +272,7 @@ class Outgoing(QObject):
     # -- drafts ----------------------------------------------------------------------------
 
     def _typed(self) -> None:
+        self._set_waits(waits=False)
         self._stale()
 
     def _stale(self) -> None:
@@ -286,6 +294,7 @@ class Outgoing(QObject):
         key = None if current is None else current.id
         self._choices.close()
         self._held.stop()
+        self._set_waits(waits=False)
         if key != self._key:
             self.keep()
             self._key = key
@@ -324,25 +333,50 @@ class Outgoing(QObject):
             return
         fill = self._composer.meter.fill
         self._held.stop()
+        if self._is_to_wait():
+            self._set_waits(waits=True)
+            return
         if self._has_to_be_counted(fill):
-            self._held.start()
+            self._held.start(_PATIENCE_AFTER_LOADING_MS if self.waits else _PATIENCE_MS)
             self._pause.stop()
             self._settle()
-        elif fill is not None and self._fill_is_current and not fill.fits:
+            return
+        self._set_waits(waits=False)
+        if fill is not None and self._fill_is_current and not fill.fits:
             files = bool(self.attachments) and self._composer.field.has_words
             self._choices.open(fill.used, self._unsent(), self._send, files=files)
         else:
             self._send()
 
+    def _is_to_wait(self) -> bool:
+        """True if a model is on its way that may have too little context for what was typed."""
+        status = self._bridge.status
+        if status.phase not in {Phase.PREPARING, Phase.LOADING}:
+            return False
+        asked = None if status.wanted is None else status.wanted.context
+        return self._unsent_bytes() >= (asked or _SURELY_FITS)
+
     def _has_to_be_counted(self, fill: Fill | None) -> bool:
         """True if what was typed or attached a moment ago may not fit; a token has a byte at least.
 
-        The engine counts only while it is ready.
+        The engine counts only while it is ready, and a server does not.
         """
-        if fill is None or self._fill_is_current or self._bridge.status.phase is not Phase.READY:
+        status = self._bridge.status
+        counts = status.phase is Phase.READY and status.plan is not None and not status.plan.host
+        if not counts or self._fill_is_current:
             return False
+        if fill is None or self.waits:
+            return self.waits
+        return fill.used + self._unsent_bytes() >= fill.context
+
+    def _unsent_bytes(self) -> int:
         texts = [self._composer.field.toPlainText(), *(each.text for each in self.attachments)]
-        return fill.used + sum(len(text.encode()) for text in texts) >= fill.context
+        return sum(len(text.encode()) for text in texts)
+
+    def _set_waits(self, *, waits: bool) -> None:
+        if waits is not self.waits:
+            self.waits = waits
+            self.waits_changed.emit()
 
     def ask(self, text: str) -> None:
         """Ask this; what is written stays. It waits for an answer that another chat gets."""
@@ -476,6 +510,10 @@ class Outgoing(QObject):
             self._plan = status.plan
             self._stale()
             self._count_files()
+        if self.waits and status.phase is Phase.READY and not self._held.isActive():
+            self.send()
+        elif status.phase in {Phase.NO_MODEL, Phase.BROKEN}:
+            self._set_waits(waits=False)
 
     def _round_done(self, event: RoundFinished) -> None:
         live, plan = self._session.live, self._bridge.status.plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from composing import OpenDesk, attach, fills, opened, small, three_turns, words
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel
 
+from app.engine_link.status import Phase
 from app.history import AnswerState
 from engine.commands import Load
 from engine.events import Failed, FailureKind, FinishReason
@@ -231,3 +233,74 @@ def test_what_may_be_too_long_is_sent_once_it_is_counted(open_desk: OpenDesk) ->
     desk.answered()
     assert len(desk.script.requests) == 1
     assert not desk.chat.context_card.isVisible()
+
+
+def test_what_may_be_too_long_waits_for_the_model_that_is_loaded(
+    open_desk: OpenDesk, tmp_path: Path
+) -> None:
+    """It was sent at once, failed later, and all that was left was to shorten it."""
+    script = small(context=2_000, limit=8_000)
+    script.load_gate = threading.Event()
+    desk = open_desk(script)
+    desk.bot.waitUntil(lambda: desk.assembly.bridge.status.phase is Phase.LOADING)
+    (tmp_path / "long.txt").write_text("\n\n".join(words(100) for _ in range(30)))
+    attach(desk, tmp_path / "long.txt")
+    desk.type_and_send("What is in it?")
+    composer, outgoing = desk.chat.composer, desk.chat.outgoing
+    assert outgoing.waits
+    assert "if it fits" in composer._hint.text()
+    assert composer.field.toPlainText() == "What is in it?"
+    assert desk.session.messages == []
+    script.load_gate.set()
+    card = desk.chat.context_card
+    desk.bot.waitUntil(card.isVisible)
+    assert not outgoing.waits
+    assert script.requests == []
+    assert not card.enlarge_button.isHidden()
+    card.parts_button.click()
+    desk.bot.waitUntil(lambda: bool(outgoing.attachments[0].taken))
+    desk.bot.waitUntil(card.isHidden)
+    assert composer.field.toPlainText() == "What is in it?"
+    composer.send()
+    desk.bot.waitUntil(lambda: len(script.requests) == 1)
+
+
+def test_what_fits_the_model_that_is_loaded_goes_by_itself(open_desk: OpenDesk) -> None:
+    script = small(context=2_000)
+    script.load_gate = threading.Event()
+    desk = open_desk(script)
+    desk.bot.waitUntil(lambda: desk.assembly.bridge.status.phase is Phase.LOADING)
+    desk.type_and_send(words(900))
+    assert desk.chat.outgoing.waits
+    script.load_gate.set()
+    desk.bot.waitUntil(lambda: len(script.requests) == 1)
+    desk.answered()
+    assert desk.chat.composer.field.toPlainText() == ""
+
+
+def test_whoever_types_on_sends_again(open_desk: OpenDesk) -> None:
+    """Half a sentence must not go by itself when the model is there."""
+    script = small(context=2_000)
+    script.load_gate = threading.Event()
+    desk = open_desk(script)
+    desk.bot.waitUntil(lambda: desk.assembly.bridge.status.phase is Phase.LOADING)
+    desk.type_and_send(words(900))
+    QTest.keyClicks(desk.chat.composer.field, "and th")
+    assert not desk.chat.outgoing.waits
+    script.load_gate.set()
+    desk.ready()
+    fills(desk, 901)
+    assert script.requests == []
+    assert desk.chat.composer.field.toPlainText().startswith("and th")
+
+
+def test_a_model_that_does_not_load_leaves_a_long_message_where_it_is(open_desk: OpenDesk) -> None:
+    script = small(context=2_000)
+    script.load_gate, script.fail_load = threading.Event(), Failed(0, None, "No.", "Try another.")
+    desk = open_desk(script)
+    desk.bot.waitUntil(lambda: desk.assembly.bridge.status.phase is Phase.LOADING)
+    desk.type_and_send(words(900))
+    script.load_gate.set()
+    desk.bot.waitUntil(lambda: desk.assembly.bridge.status.phase is Phase.NO_MODEL)
+    assert not desk.chat.outgoing.waits
+    assert desk.chat.composer.field.toPlainText() == words(900)
