@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from html import escape
+
 from PySide6.QtCore import Qt, QTimer, QUrl
-from PySide6.QtGui import QHideEvent, QTextDocument
+from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import QDialog, QLabel, QPushButton, QTextBrowser, QWidget
 
+from app.markdown.html import html_body
+from app.markdown.maths.drawing import as_text
 from app.notices import tell
 from app.performance import wording
 from app.performance.baseline import WithoutDraft
@@ -18,10 +22,6 @@ from engine.language import tr
 TOKENS = 256
 _FRAME_MS = 100
 _WIDTH, _HEIGHT = 860, 460
-_MARKDOWN = (
-    QTextDocument.MarkdownFeature.MarkdownDialectGitHub
-    | QTextDocument.MarkdownFeature.MarkdownNoHTML
-)
 
 
 class SideBySide(QDialog):
@@ -139,10 +139,15 @@ class _Rendered(QTextBrowser):
         """Show this text, with its end in view."""
         if text != self._shown:
             self._shown = text
-            self.document().setMarkdown(text, _MARKDOWN)
+            self.setHtml(html_body(text, _formula).strip())  # its end would be a blank
             bar = self.verticalScrollBar()
             bar.setValue(bar.maximum())
 
     def loadResource(self, _kind: int, _name: QUrl | str) -> object:  # noqa: N802
         """Load nothing: an answer could name a file or an address."""
         return None
+
+
+def _formula(latex: str, _display: bool) -> str:
+    """Return a formula as a line of text, or its source where it is more than that."""
+    return as_text(latex) or f"<code>{escape(latex)}</code>"

@@ -32,34 +32,50 @@ class Passages:
 
 
 def extract(text: str, question: str, most: int) -> Passages:
-    """Return the passages of a text that say most of what a question asks for.
+    """Return the passages of one text; see `extract_all`."""
+    return extract_all([text], question, most)[0]
+
+
+def extract_all(texts: Sequence[str], question: str, most: int) -> list[Passages]:
+    """Return the passages of several texts that say most of what a question asks for.
+
+    Of every text the best passage is taken, then the best of all: what a question is about lies in
+    few of them, as a rule.
 
     Args:
-        text: the whole of it.
+        texts: each as a whole.
         question: what is asked; its rarer words count for more.
-        most: characters that the result may have.
+        most: characters that the results may have together.
     """
-    parts = passages_of(text)
-    scores = _scores([_words(each) for each in parts], _words(question))
+    parts = [passages_of(text) for text in texts]
+    places = [(which, at) for which, some in enumerate(parts) for at in range(len(some))]
+    scores = _scores([_words(parts[which][at]) for which, at in places], _words(question))
     # Of equals, and where no word is found at all, what comes first is told first.
-    order = sorted(range(len(parts)), key=lambda place: (-scores[place], place))
-    taken: set[int] = set()
+    order = [places[each] for each in sorted(range(len(places)), key=lambda each: -scores[each])]
+    best = {which: (which, at) for which, at in reversed(order)}
+    taken: list[set[int]] = [set() for _ in texts]
     left = most
-    for place in order:
-        cost = len(parts[place]) + len(GAP)
+    for which, at in [*sorted(best.values()), *(each for each in order if each != best[each[0]])]:
+        cost = len(parts[which][at]) + len(GAP)
         if cost <= left:
-            taken.add(place)
+            taken[which].add(at)
             left -= cost
-    if not taken:
-        return Passages(text[:most], min(1, len(parts)), len(parts))
+    share = most // max(len(texts), 1)
+    return [
+        _joined(some, sorted(chosen))
+        if chosen
+        else Passages(text[:share], min(1, len(some)), len(some))
+        for text, some, chosen in zip(texts, parts, taken, strict=True)
+    ]
+
+
+def _joined(parts: Sequence[str], taken: Sequence[int]) -> Passages:
+    """Return the passages at these places as one text, with a mark where something is left out."""
     pieces: list[str] = []
     before = -1
-    for place in sorted(taken):
-        pieces += [
-            ("\n\n" if place == before + 1 and pieces else GAP if place else ""),
-            parts[place],
-        ]
-        before = place
+    for at in taken:
+        pieces += [("\n\n" if at == before + 1 and pieces else GAP if at else ""), parts[at]]
+        before = at
     if before < len(parts) - 1:
         pieces.append(GAP.rstrip())
     return Passages("".join(pieces), len(taken), len(parts))
@@ -111,20 +127,23 @@ def _scores(passages: Sequence[Sequence[str]], asked: Sequence[str]) -> list[flo
 
 
 def parts_of(files: Sequence[Attachment], question: str, letters: int) -> list[Attachment]:
-    """Return files with only the passages that matter, together in so many letters."""
+    """Return files with only the passages that matter, together in so many letters.
+
+    Small ones go along whole.
+    """
     most = _fair_share([len(each.text) for each in files], letters)
-    made: list[Attachment] = []
-    for each in files:
-        if len(each.text) <= most:
-            made.append(each)
-            continue
-        found = extract(each.text, question, most)
-        words = tr("({taken} of {all} passages)")
-        taken = " " + words.format(taken=number(found.taken), all=number(found.passages))
-        size = len(found.text.encode("utf-8", "replace"))
-        part = replace(each, name=each.name + taken, taken=taken, text=found.text, size=size)
-        made.append(replace(part, path="", encoding=""))
-    return made
+    cut = [each.text for each in files if len(each.text) > most]
+    whole = sum(len(each.text) for each in files if len(each.text) <= most)
+    found = iter(extract_all(cut, question, letters - whole))
+    return [each if len(each.text) <= most else _part(each, next(found)) for each in files]
+
+
+def _part(file: Attachment, found: Passages) -> Attachment:
+    words = tr("({taken} of {all} passages)")
+    taken = " " + words.format(taken=number(found.taken), all=number(found.passages))
+    size = len(found.text.encode("utf-8", "replace"))
+    part = replace(file, name=file.name + taken, taken=taken, text=found.text, size=size)
+    return replace(part, path="", encoding="")
 
 
 def _fair_share(sizes: Sequence[int], room: int) -> int:

@@ -14,7 +14,7 @@ from app.data_folder.paths import Paths
 from app.settings.model import SPECS, SettingsSection
 from app.settings.store import SettingsStore
 from app.settings_page.privacy import PrivacyPage
-from app.settings_page.rows import SettingRow
+from app.settings_page.rows import SettingRow, back_button
 from app.theme.icons import icon
 from app.theme.theme import Theme, current
 from app.widgets.boxes import Spacing, hbox, vbox
@@ -222,6 +222,8 @@ class _Block(QWidget):
         for panel in panels:
             widget, rows = panel.make(self)
             self.rows += rows
+            if panel.behind and isinstance(widget, LabelledRow):  # controls of one column
+                back_button(widget, widget.label.text())
             self._layout.addWidget(widget)
 
     def filter(self, words: list[str]) -> bool:

@@ -18,6 +18,19 @@ _LIST = 1000
 """A text that may be so long, a list or a path, gets the width of the page."""
 
 
+def back_button(row: LabelledRow, label: str) -> IconButton:
+    """Add the button that resets a setting; hidden it keeps its room, so that controls align."""
+    button = IconButton(
+        "undo", tr("Reset “{setting}” to its default").format(setting=tr(label)), row
+    )
+    keeps_room = button.sizePolicy()
+    keeps_room.setRetainSizeWhenHidden(True)
+    button.setSizePolicy(keeps_room)
+    button.hide()
+    row.controls.addWidget(button)
+    return button
+
+
 class SettingRow(LabelledRow):
     """One setting, made from its metadata. A change applies at once."""
 
@@ -34,13 +47,7 @@ class SettingRow(LabelledRow):
         self._texts.addWidget(self.note)
         self.restart = text_button(tr("Restart now"), self)
         self._texts.addWidget(self.restart, 0, Qt.AlignmentFlag.AlignLeft)
-        self.back = IconButton(
-            "undo", tr("Reset “{setting}” to its default").format(setting=tr(spec.label)), self
-        )
-        keeps_room = self.back.sizePolicy()
-        keeps_room.setRetainSizeWhenHidden(True)
-        self.back.setSizePolicy(keeps_room)
-        self.controls.addWidget(self.back)
+        self.back = back_button(self, spec.label)
         self.back.clicked.connect(self._reset)
         self.editor.chosen.connect(lambda value: store.change(**{name: value}))
         store.changed.connect(self._show)

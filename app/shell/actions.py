@@ -108,6 +108,7 @@ class WindowActions(QObject):
             _Row(tr("Tools of this chat"), "Ctrl+Shift+U", chat.open_tools),
             _Row(tr("Go to the tool that waits"), "Ctrl+J", chat.show_waiting_call),
             _Row(tr("Attach files"), "Ctrl+O", chat.outgoing.ask_for_files),
+            _Row(tr("Attach a folder"), "", chat.outgoing.ask_for_folder),
             _Row(tr("Edit prompts"), "", chat.prompt_menu.manage_asked.emit),
             _Row(tr("Jump to the end"), "Ctrl+End", chat.transcript.jump_to_end),
             _Row(tr("Temperature"), "", chat.open_setup),

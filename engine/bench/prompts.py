@@ -15,7 +15,7 @@ from engine.errors import UserFixable
 from engine.language import tr
 
 EVERYDAY = "everyday"
-"""The category of prompts in plain text."""
+"""The category of prompts that name none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def _read(line: str, number: int, path: Path) -> BenchPrompt:
         text = turns[0]
         if not isinstance(turns, list) or not isinstance(text, str) or not text.strip():
             raise ValueError("no text")
-        return BenchPrompt(str(row.get("category", "all")), text)
+        return BenchPrompt(str(row.get("category", EVERYDAY)), text)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise UserFixable(
             tr("Line {number} of {path} is no prompt.").format(number=number, path=path),

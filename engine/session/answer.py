@@ -25,7 +25,7 @@ from engine.events import (
     RoundFinished,
     TextDelta,
 )
-from engine.language import tr
+from engine.language import number, tr
 from engine.loading.load import LoadedPair
 from engine.machine.cpu_share import CpuShare
 from engine.model.text.chat_template import ChatTemplate, Prompt, TemplateChoices
@@ -189,7 +189,7 @@ class Answer:
             raise ContextFull(
                 tr(
                     "This conversation is {needed} tokens long, and the context holds {context}."
-                ).format(needed=len(prompt.ids), context=context),
+                ).format(needed=number(len(prompt.ids)), context=number(context)),
                 tr(
                     "Shorten the message, start a new conversation or load the model with a longer "
                     "context."

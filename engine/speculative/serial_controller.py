@@ -143,10 +143,9 @@ class SerialController(Controller):
 
     def _usual_depth(self, goes_on: float, width: int) -> int:
         """Return the depth of the fastest chains, given the recent acceptance."""
-        begin, level = self._draft.draft_seconds(0, width), self._draft.of(width)
 
         def rate(depth: int, tokens: float) -> float:
-            return tokens / (begin + depth * level + self._verify.of(depth + 1))
+            return tokens / (self._draft.draft_seconds(depth, width) + self._verify.of(depth + 1))
 
         return max(_chains(goes_on), key=lambda chain: rate(*chain))[0]
 

@@ -125,8 +125,10 @@ from tool_bugs import (
 )
 from window_bugs import (
     everything_at_once_at_a_start,
+    messages_sent_before_they_are_counted,
     notices_that_outlive_their_files,
     numbers_of_the_last_go_alone,
+    room_shared_alike_among_files,
 )
 
 ENVIRONMENT = "DUOTAIL_PLANTED_BUG"
@@ -588,6 +590,11 @@ BUGS: dict[str, Bug] = {
         Bug(numbers_of_the_last_go_alone, ("tests/app/session/test_session.py",)),
         Bug(notices_that_outlive_their_files, ("tests/app/chat/composer/test_attached_files.py",)),
         Bug(everything_at_once_at_a_start, ("tests/app/shell/test_window_states.py",)),
+        Bug(
+            messages_sent_before_they_are_counted,
+            ("tests/app/chat/composer/test_full_context.py",),
+        ),
+        Bug(room_shared_alike_among_files, ("tests/app/session/test_passages.py",)),
     )
 }
 

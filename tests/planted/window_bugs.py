@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -17,6 +18,26 @@ def notices_that_outlive_their_files() -> None:
     from app.chat.composer import outgoing
 
     outgoing.withdraw = lambda _notice: None
+
+
+def messages_sent_before_they_are_counted() -> None:
+    """Enter right after a long file: the message goes, and its answer fails."""
+    from app.chat.composer.outgoing import Outgoing
+
+    Outgoing._has_to_be_counted = lambda _self, _fill: False  # type: ignore[method-assign]
+
+
+def room_shared_alike_among_files() -> None:
+    """Each file gives as many passages as the next, whatever is asked."""
+    from app.session import passages
+
+    honest = passages.extract_all
+
+    def alike(texts: Sequence[str], question: str, most: int) -> list[passages.Passages]:
+        share = most // max(len(texts), 1)
+        return [honest([text], question, share)[0] for text in texts]
+
+    passages.extract_all = alike
 
 
 def everything_at_once_at_a_start() -> None:

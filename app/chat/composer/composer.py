@@ -86,26 +86,23 @@ class Composer(QFrame):
         return button
 
     def _arrange(self) -> None:
-        vbox(
-            self.chips,
-            self.field,
-            hbox(
-                self.attach_button,
-                self.setup_button,
-                self.tools_button,
-                self.think_button,
-                (self._hint, 1),
-                Spacing(8),
-                self.meter,
-                Spacing(4),
-                self.send_button,
-                self.stop_button,
-                spacing=6,
-                margins=0,
-            ),
-            to=self,
+        self._row = hbox(
+            self.attach_button,
+            self.setup_button,
+            self.tools_button,
+            self.think_button,
+            (self._hint, 1),
+            Spacing(8),
+            self.meter,
+            Spacing(4),
+            self.send_button,
+            self.stop_button,
             spacing=6,
-            margins=(14, 12, 10, 10),
+            margins=0,
+        )
+        self.setup_button.setMinimumWidth(1)  # its words are cut to the room that is there
+        self._column = vbox(
+            self.chips, self.field, self._row, to=self, spacing=6, margins=(14, 12, 10, 10)
         )
 
     def set_state(self, state: ComposerState) -> None:
@@ -205,14 +202,15 @@ class Composer(QFrame):
     def _fit_words(self) -> None:
         """The hint is shown whole or not at all; what is wrong is always said."""
         wide = self.width() >= _ROOM_FOR_WORDS
-        room = 2 * self.width() // 5 if wide else self.width() // 4
-        metrics = self.setup_button.fontMetrics()
-        self.setup_button.setText(
-            metrics.elidedText(self._setup_words[not wide], Qt.TextElideMode.ElideRight, room)
-        )
         text_beside = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
         self.think_button.setToolButtonStyle(
             text_beside if wide else Qt.ToolButtonStyle.ToolButtonIconOnly
+        )
+        metrics = self.setup_button.fontMetrics()
+        self.setup_button.setText(
+            metrics.elidedText(
+                self._setup_words[not wide], Qt.TextElideMode.ElideRight, self._room_for_setup()
+            )
         )
         hint = tr("{enter} sends, {shift_enter} makes a new line").format(
             enter=key_words("Enter"), shift_enter=key_words("Shift+Enter")
@@ -220,6 +218,17 @@ class Composer(QFrame):
         fits = self._hint.fontMetrics().horizontalAdvance(hint) <= self._hint.width()
         idle = "" if self._state.can_stop or not fits else hint
         self._hint.setText(self._state.reason or idle)
+
+    def _room_for_setup(self) -> int:
+        """Logical pixels for the words on the button, which push nothing else aside."""
+        row, button = self._row, self.setup_button
+        others = [item for at in range(row.count()) if (item := row.itemAt(at)) is not None]
+        taken = sum(each.minimumSize().width() for each in others if each.widget() is not button)
+        gaps = row.spacing() * sum(not each.isEmpty() for each in others)
+        frame = button.sizeHint().width() - button.fontMetrics().horizontalAdvance(button.text())
+        margins = self.contentsMargins() + self._column.contentsMargins()
+        spare = self.width() - margins.left() - margins.right() - taken - gaps - frame
+        return max(min(spare, 2 * self.width() // 5), 0)
 
     def _show_focus(self, focused: bool) -> None:
         self.setProperty("focused", "true" if focused else "false")

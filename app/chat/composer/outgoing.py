@@ -17,7 +17,7 @@ from app.chat.composer.message_queue import MessageQueue
 from app.engine_link.asker import Asker
 from app.engine_link.background import in_background
 from app.engine_link.bridge import EngineBridge
-from app.engine_link.status import EngineStatus
+from app.engine_link.status import EngineStatus, Phase
 from app.history import ChatSetup, StoredMessage
 from app.notices import Notice, report, report_failure, tell, withdraw
 from app.session.attachments import (
@@ -33,17 +33,21 @@ from app.session.message_drafts import NOTHING, Draft, MessageDrafts
 from app.session.request import counted_request
 from app.session.session import ChatSession
 from app.signals import TypedSignal
-from app.widgets.file_dialog import ask_for_files
+from app.widgets.file_dialog import ask_for_files, ask_for_path
 from engine.errors import Cancelled, UserFixable
 from engine.events import RoundFinished
 from engine.language import tr, tr_count
 from engine.request import ChatRequest, Role
 
 _PAUSE_MS = 250
+_PATIENCE_MS = 2000
+"""A template that does not take the message has no count for it either."""
 _UNSENT = -1
 _ONE_TOKEN = "."
 _FOR_FILES = 0.6
 """Share of the context that files may take where only parts of them go along."""
+_MOST_FOR_FILES = 8_192
+"""Tokens of such parts, however long the context is: a CPU takes minutes to read more."""
 _LETTERS_PER_TOKEN = 3
 """Fewer than usual, so that the parts fit."""
 
@@ -84,6 +88,9 @@ class Outgoing(QObject):
         """Documents that are being read, and the conversations that they are for."""
         self._pastes = 0
         self._fill_is_current = False
+        self._held = QTimer(self, singleShot=True, interval=_PATIENCE_MS)
+        """Runs while a message that is to be sent waits for the count of what was typed."""
+        self._held.timeout.connect(self._send)
         self._ahead = 0
         """Tokens of what is typed, while an answer is written."""
         self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
@@ -110,6 +117,11 @@ class Outgoing(QObject):
         """Let the user choose files."""
         title = tr("Attach files: text, code, PDF, DOCX")
         ask_for_files(self._composer.window(), title, self.attach)
+
+    def ask_for_folder(self) -> None:
+        """Let the user choose a folder, whose text files are attached."""
+        title = tr("Attach a folder: its text files")
+        ask_for_path(self._composer.window(), title, lambda path: self.attach([path]), folder=True)
 
     def attach(self, paths: Sequence[Path]) -> None:
         """Read files beside the window's thread; what has no text is refused in words.
@@ -273,6 +285,7 @@ class Outgoing(QObject):
         current = self._session.current
         key = None if current is None else current.id
         self._choices.close()
+        self._held.stop()
         if key != self._key:
             self.keep()
             self._key = key
@@ -310,11 +323,26 @@ class Outgoing(QObject):
             self._clear()
             return
         fill = self._composer.meter.fill
-        if fill is not None and self._fill_is_current and not fill.fits:
+        self._held.stop()
+        if self._has_to_be_counted(fill):
+            self._held.start()
+            self._pause.stop()
+            self._settle()
+        elif fill is not None and self._fill_is_current and not fill.fits:
             files = bool(self.attachments) and self._composer.field.has_words
             self._choices.open(fill.used, self._unsent(), self._send, files=files)
         else:
             self._send()
+
+    def _has_to_be_counted(self, fill: Fill | None) -> bool:
+        """True if what was typed or attached a moment ago may not fit; a token has a byte at least.
+
+        The engine counts only while it is ready.
+        """
+        if fill is None or self._fill_is_current or self._bridge.status.phase is not Phase.READY:
+            return False
+        texts = [self._composer.field.toPlainText(), *(each.text for each in self.attachments)]
+        return fill.used + sum(len(text.encode()) for text in texts) >= fill.context
 
     def ask(self, text: str) -> None:
         """Ask this; what is written stays. It waits for an answer that another chat gets."""
@@ -337,7 +365,8 @@ class Outgoing(QObject):
             return
         letters = sum(len(each.text) for each in self.attachments)
         others = max(fill.used - letters // _LETTERS_PER_TOKEN, 0)
-        room = max(int(fill.context * _FOR_FILES) - others, fill.context // 4) * _LETTERS_PER_TOKEN
+        tokens = max(int(fill.context * _FOR_FILES) - others, fill.context // 4)
+        room = min(tokens, _MOST_FOR_FILES) * _LETTERS_PER_TOKEN
         key, files = self._key, tuple(self.attachments)
 
         def taken(parts: list[Attachment]) -> None:
@@ -420,6 +449,8 @@ class Outgoing(QObject):
             fill = Fill(tokens, plan.context)
             self._composer.meter.show_fill(fill)
             self._choices.follow(fill.used, fill.context)
+            if self._held.isActive() and self._fill_is_current:
+                self.send()
 
     def _count_files(self) -> None:
         """Count each file by itself, without what a chat has around a message."""

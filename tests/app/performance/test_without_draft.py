@@ -178,7 +178,9 @@ def test_the_list_of_commands_compares_or_says_what_is_missing(
 def test_answers_side_by_side_are_typeset_and_load_nothing(
     desk: Desk, page: PerformancePage
 ) -> None:
-    desk.script.answer = "# Title\n\n**bold** ![x](file:///etc/hostname) <b>no</b>"
+    desk.script.answer = (
+        "# Title\n\n**bold** ![x](file:///etc/hostname) <b>no</b>\n\nOne line\nand $x^2$"
+    )
     desk.bot.waitUntil(page.board.findings.beside.isEnabled)
     page.board.findings.beside.click()
     (dialog,) = desk.assembly.window.findChildren(SideBySide)
@@ -187,6 +189,8 @@ def test_answers_side_by_side_are_typeset_and_load_nothing(
         assert "Title" in area.toPlainText()
         assert "#" not in area.toPlainText()
         assert "**" not in area.toPlainText()
+        assert "<b>no</b>" in area.toPlainText()
+        assert "One line\nand x" in area.toPlainText(), "lines end as in the chat"
         assert area.loadResource(2, "file:///etc/hostname") is None
 
 

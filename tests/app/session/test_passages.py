@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.session.attachments import Attachment
-from app.session.passages import GAP, extract, passages_of
+from app.session.passages import GAP, extract, parts_of, passages_of
 
 FILLER = [f"Paragraph {n} tells of the weather and of nothing else at all. " * 8 for n in range(60)]
 NEEDLE = "The warranty of the dishwasher ends on the third of May."
@@ -49,6 +49,20 @@ def test_nothing_is_made_up_and_the_limit_holds(text: str, question: str, most: 
         for line in piece.strip().split("\n"):
             assert line in text
     assert "".join("".join(passages_of(text)).split()) == "".join(text.split())
+
+
+def test_what_is_asked_for_takes_the_room_of_other_files() -> None:
+    """It was shared alike: of a project's files each gave as much, whatever was asked."""
+    manual = [
+        f"{NEEDLE} Part {n} of the dishwasher is under warranty, too. " * 9 for n in range(20)
+    ]
+    files = [Attachment("other.txt", "\n\n".join(FILLER), 1), Attachment("small.txt", "Whole.", 6)]
+    files.insert(1, Attachment("manual.txt", "\n\n".join(manual), 1))
+    other, asked, small = parts_of(files, "What of the warranty of my dishwasher?", 7000)
+    assert small is files[2]
+    assert asked.taken.endswith("of 20 passages)")
+    assert 0 < len(other.text) < len(asked.text) / 3, "every file says something"
+    assert len(other.text) + len(asked.text) <= 7000
 
 
 def test_a_file_that_does_not_fit_goes_along_in_parts(open_desk: OpenDesk) -> None:

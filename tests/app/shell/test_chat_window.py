@@ -440,6 +440,23 @@ def test_every_control_has_a_name(desk: Desk) -> None:
     assert nameless == []
 
 
+@pytest.mark.parametrize("width", [420, 640, 1280])
+def test_words_on_the_sampling_button_push_nothing_aside(desk: Desk, width: int) -> None:
+    """A thinking budget among them had the side areas give way."""
+    window, composer = desk.assembly.window, desk.chat.composer
+    desk.session.set_setup(ChatSetup(temperature=0.8))
+    window.resize(width, 700)
+    desk.bot.waitUntil(lambda: composer.width() > width // 3)
+    before = (composer.width(), composer.minimumSizeHint().width(), window.sidebar.width())
+    desk.session.set_setup(ChatSetup(temperature=0.8, seed=123456789, thought_tokens=4096))
+    QApplication.processEvents()
+    assert (composer.width(), composer.minimumSizeHint().width(), window.sidebar.width()) == before
+    button = composer.setup_button
+    words = button.fontMetrics().horizontalAdvance(button.text())
+    assert words < button.width() <= composer.width() // 2
+    assert button.geometry().right() < composer.send_button.geometry().left()
+
+
 def test_temperature_and_seed_reach_the_engine(desk: Desk) -> None:
     desk.session.set_setup(ChatSetup(temperature=0.8, seed=7))
     assert desk.chat.composer.setup_button.text() == "Temperature 0.8 · seed 7"

@@ -275,3 +275,15 @@ def test_bench_with_a_schema(duotail: Duotail, prompts: Path, tmp_path: Path) ->
     refused = duotail(*asked, "--peer", "llama.cpp")
     assert refused.code == ExitCode.BAD_INPUT
     assert "without a grammar" in refused.err
+
+
+@pytest.mark.parametrize(("row", "category"), [({}, "everyday"), ({"category": "all"}, "all")])
+def test_prompts_without_a_category_have_one(
+    duotail: Duotail, tmp_path: Path, row: dict[str, str], category: str
+) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text(json.dumps({"prompt": "Hello there", **row}))
+    limits = ("--draft", "lookup", "--max-tokens", "8")
+    done = duotail("bench", "speculate", "--prompts", file, "--json", *limits)
+    assert (done.code, done.err) == (0, "")
+    assert done.json["overall"]["slowest_category"] == category

@@ -205,3 +205,29 @@ def test_the_card_goes_when_another_conversation_is_opened(open_desk: OpenDesk) 
     assert desk.chat.context_card.isVisible()
     desk.session.open(None)
     assert not desk.chat.context_card.isVisible()
+
+
+def test_what_was_attached_a_moment_ago_is_counted_before_it_is_sent(
+    open_desk: OpenDesk, tmp_path: Path
+) -> None:
+    """Enter came sooner than the count: the message went, and its answer failed."""
+    desk = opened(open_desk, small(context=2_000))
+    desk.bot.waitUntil(lambda: desk.chat.composer.meter.fill is not None)
+    (tmp_path / "long.txt").write_text(words(3_000))
+    attach(desk, tmp_path / "long.txt")
+    QTest.keyClicks(desk.chat.composer.field, "What is in it?")
+    desk.chat.composer.send()
+    desk.bot.waitUntil(desk.chat.context_card.isVisible)
+    assert desk.script.requests == []
+    assert desk.chat.composer.field.toPlainText() == "What is in it?"
+
+
+def test_what_may_be_too_long_is_sent_once_it_is_counted(open_desk: OpenDesk) -> None:
+    desk = opened(open_desk, small(context=40))
+    fills(desk, 0)
+    QTest.keyClicks(desk.chat.composer.field, words(10))
+    desk.chat.composer.send()
+    desk.bot.waitUntil(lambda: bool(desk.script.requests))
+    desk.answered()
+    assert len(desk.script.requests) == 1
+    assert not desk.chat.context_card.isVisible()
