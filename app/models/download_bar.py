@@ -17,6 +17,8 @@ from engine.language import tr
 _SIDE = 24
 _IN_SIGHT = 3
 """Rows; more of them scroll."""
+_SHARE = 4
+"""The rows take a quarter of the page at most: what is chosen above them stays whole."""
 
 
 class DownloadsBar(QFrame):
@@ -66,6 +68,10 @@ class DownloadsBar(QFrame):
         self._scroller.updateGeometry()
         self.setVisible(bool(reports))
 
+    def fit_page(self, height: int) -> None:
+        """Leave room for what else is on a page of this height."""
+        self._scroller.limit(height // _SHARE)
+
     def _add(self, report: JobReport) -> None:
         row = JobRow(report, self._actions, self._inside)
         self.rows[report.job.key] = row
@@ -94,6 +100,13 @@ class _Rows(QScrollArea):
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
+        self._most = 0
+
+    def limit(self, height: int) -> None:
+        """Be no higher than this, but for a row."""
+        if height != self._most:
+            self._most = height
+            self.updateGeometry()
 
     def hasHeightForWidth(self) -> bool:  # noqa: N802
         """Return True, as error texts wrap."""
@@ -107,7 +120,8 @@ class _Rows(QScrollArea):
             return 0
         each = self.fontMetrics().height() * 2 + 24
         height = max(layout.heightForWidth(width), layout.sizeHint().height())
-        return min(height + 2, round(each * (_IN_SIGHT + 0.5)))
+        most = max(min(self._most, round(each * (_IN_SIGHT + 0.5))), each)
+        return min(height + 2, most)
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """Return a size with the height for the present width."""

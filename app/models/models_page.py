@@ -113,6 +113,7 @@ class ModelsPage(PageFrame):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """List and detail side by side, or one above the other."""
         super().resizeEvent(event)
+        self.downloads.fit_page(self.height())
         enough = _LEAST if self.height() < scaled(_LOW) else _SIDE_BY_SIDE
         narrow = self.width() - 2 * self.side < scaled(enough)
         way = Qt.Orientation.Vertical if narrow else Qt.Orientation.Horizontal

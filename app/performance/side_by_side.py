@@ -14,6 +14,7 @@ from app.notices import tell
 from app.performance import wording
 from app.performance.baseline import WithoutDraft
 from app.theme.fonts import scaled
+from app.theme.theme import current
 from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.labels import plain_label
 from engine.events import AnswerStats, FinishReason
@@ -22,6 +23,7 @@ from engine.language import tr
 TOKENS = 256
 _FRAME_MS = 100
 _WIDTH, _HEIGHT = 860, 460
+_INDENT = 24
 
 
 class SideBySide(QDialog):
@@ -133,19 +135,32 @@ class _Rendered(QTextBrowser):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.setOpenLinks(False)
+        self.document().setDefaultStyleSheet(_style())
+        self.document().setIndentWidth(_INDENT)
         self._shown = ""
 
     def show_markdown(self, text: str) -> None:
         """Show this text, with its end in view."""
         if text != self._shown:
             self._shown = text
-            self.setHtml(html_body(text, _formula).strip())  # its end would be a blank
+            body = html_body(text, _formula).strip()  # its end would be a blank
+            self.setHtml(body.replace("\n</code></pre>", "</code></pre>"))  # an empty line
             bar = self.verticalScrollBar()
             bar.setValue(bar.maximum())
 
     def loadResource(self, _kind: int, _name: QUrl | str) -> object:  # noqa: N802
         """Load nothing: an answer could name a file or an address."""
         return None
+
+
+def _style() -> str:
+    """Return how tables and code look, as in the chat."""
+    tokens = current()
+    return (
+        f"table {{ border-collapse: collapse; border: 1px solid {tokens.border}; margin: 6px 0 }}"
+        f"th, td {{ border: 1px solid {tokens.border}; padding: 3px 6px; text-align: left }}"
+        f"pre {{ background-color: {tokens.sunken}; white-space: pre-wrap }}"
+    )
 
 
 def _formula(latex: str, _display: bool) -> str:

@@ -43,6 +43,21 @@ def test_downloads_tell_how_far_they_are_and_are_paused_resumed_given_up(visitor
     visitor.until(lambda: "m" not in page.downloads.rows)
 
 
+def test_downloads_leave_room_for_what_is_chosen_above_them(visitor: Visitor) -> None:
+    """In a low window the buttons of a model were cut off."""
+    page, window = visitor.page, visitor.desk.assembly.window
+    visitor.tell(*story.UNDER_WAY)
+    page.show_tab(ModelsTab.RECOMMENDED)
+    rows = page.downloads._scroller
+    window.resize(1280, 1080)
+    visitor.until(lambda: page.height() > 900 and rows.height() < page.height() / 4)
+    all_in_sight = rows.height()
+    window.resize(1280, 600)
+    visitor.until(lambda: page.height() < 600 and rows.height() <= page.height() / 4)
+    window.resize(1280, 1080)
+    visitor.until(lambda: rows.height() == all_in_sight)
+
+
 def test_a_failed_download_offers_what_mends_it(visitor: Visitor) -> None:
     page = visitor.page
     visitor.tell(*story.FAILED)

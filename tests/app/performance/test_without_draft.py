@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from desk import Desk
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor
 
 from app.performance.gain import Gain, SpeedBar
 from app.performance.performance_page import PerformancePage
@@ -12,6 +13,7 @@ from app.performance.side_by_side import SideBySide
 from app.performance.tally import AnswerTally
 from app.shell.banner import Banner
 from app.shell.page_names import PageName
+from app.theme.theme import current
 from engine.commands import Generate, Stop
 
 # What a window without a screen cannot do, Qt says for every dialog.
@@ -179,7 +181,8 @@ def test_answers_side_by_side_are_typeset_and_load_nothing(
     desk: Desk, page: PerformancePage
 ) -> None:
     desk.script.answer = (
-        "# Title\n\n**bold** ![x](file:///etc/hostname) <b>no</b>\n\nOne line\nand $x^2$"
+        "# Title\n\n**bold** ![x](file:///etc/hostname) <b>no</b>\n\nOne line\nand $x^2$\n\n"
+        "```\ncode\n```\n\n| Hour | Wind |\n|---|---|\n| 6 | 2 |"
     )
     desk.bot.waitUntil(page.board.findings.beside.isEnabled)
     page.board.findings.beside.click()
@@ -192,6 +195,11 @@ def test_answers_side_by_side_are_typeset_and_load_nothing(
         assert "<b>no</b>" in area.toPlainText()
         assert "One line\nand x" in area.toPlainText(), "lines end as in the chat"
         assert area.loadResource(2, "file:///etc/hostname") is None
+        assert "code\nHour" in area.toPlainText().replace("\N{OBJECT REPLACEMENT CHARACTER}", "")
+        code = area.document().find("code").blockFormat()
+        assert code.background().color() == QColor(current().sunken)
+        table = area.document().find("Hour").currentTable()
+        assert table.format().borderCollapse(), "a table has lines"
 
 
 def test_whether_it_is_possible_is_told_without_the_whole_conversation(
