@@ -101,7 +101,7 @@ class SimulatedCache:
 
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ..."""
-        if self._per_token:
+        if self.nbytes:  # an embedding or a head alone keeps nothing
             with self._processor:
                 self.native.move(sources, target)
                 self._copies(len(sources))

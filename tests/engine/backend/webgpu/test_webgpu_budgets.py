@@ -110,7 +110,7 @@ def test_a_rejected_round_costs_nothing(tmp_path: Path) -> None:
         counts = gpu.counts
         assert (counts.submits, counts.waits, counts.writes) == (1, 1, 2)
         inside = sum(counts.dispatches.values()) - 4
-        attending = config.attending
+        attending = sum(block.delta is None for block in config.blocks)
         assert inside == 10 * attending + OF_A_STATE * (config.num_layers - attending)
 
 
