@@ -30,8 +30,9 @@ class LabelledRow(QFrame):
         self.about = plain_label(about, self, "muted")
         self._texts = vbox(self.label, self.about, spacing=2)
         self.controls = hbox(control, spacing=8)
+        texts = vbox(1, self._texts, 1, spacing=0)  # together beside a high control
         self._layout = hbox(
-            (self._texts, 1), self.controls, to=self, spacing=_APART, margins=(0, 12, 0, 12)
+            (texts, 1), self.controls, to=self, spacing=_APART, margins=(0, 12, 0, 12)
         )
 
     def says(self, words: list[str]) -> bool:

@@ -271,6 +271,20 @@ def test_a_section_ends_a_search(dialog: SettingsDialog, qtbot: QtBot) -> None:
     assert shown(dialog) == {n for n, s in SPECS.items() if s.section is SettingsSection.APPEARANCE}
 
 
+def test_texts_stay_together_beside_a_high_control(qtbot: QtBot) -> None:
+    """What a setting is about had drifted from its name."""
+    host = QWidget()
+    qtbot.addWidget(host)
+    control = QPushButton("High", host)
+    control.setFixedHeight(120)
+    row = LabelledRow("Name", "About it.", control, host)
+    row.resize(900, row.sizeHint().height())
+    host.show()
+    row.layout().activate()
+    apart = row.about.geometry().center().y() - row.label.geometry().center().y()
+    assert apart < 2 * row.label.sizeHint().height()
+
+
 def test_the_list_of_sections_grows_with_its_letters(dialog: SettingsDialog) -> None:
     before = dialog.page.sections.iconSize().height()
     font = dialog.page.font()
