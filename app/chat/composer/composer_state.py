@@ -42,7 +42,7 @@ def composer_state(
         case Phase.NO_MODEL:
             return ComposerState(False, False, tr("No model is loaded, so nothing can answer"))
         case Phase.PREPARING | Phase.LOADING if waits:
-            reason = tr("Your message is sent once the model is ready, if it fits")
+            reason = tr("Sent once the model is ready, if it fits")
             return ComposerState(True, False, reason)
         case Phase.PREPARING | Phase.LOADING:
             reason = tr("The answer begins as soon as the model is ready")
