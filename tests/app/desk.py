@@ -14,6 +14,7 @@ from pytestqt.wait_signal import SignalBlocker
 from app.application import Assembly
 from app.chat.messages.message_view import AnswerMessage
 from app.chat.page import ChatPage
+from app.engine_link.bridge import EngineBridge
 from app.engine_link.status import Phase
 from app.session.session import ChatSession
 from app.shell.banner_stack import BannerStack
@@ -21,6 +22,12 @@ from engine.events import Event
 
 PATIENCE_MS = 120_000
 """After so long a test fails instead of waiting on."""
+
+
+def drain(bridge: EngineBridge) -> None:
+    """Hand out all that has come in, in several goes where the machine is busy."""
+    while bridge.drain():
+        pass
 
 
 class PatientBot(QtBot):
@@ -59,10 +66,8 @@ class Desk:
 
     def tell(self, *events: Event) -> None:
         """Let the engine say something, and the window take all of it in at once."""
-        bridge = self.assembly.bridge
-        bridge._events.extend(events)
-        while bridge.drain():  # in several goes where the machine is busy
-            pass
+        self.assembly.bridge._events.extend(events)
+        drain(self.assembly.bridge)
 
     def type_and_send(self, text: str) -> None:
         field = self.chat.composer.field

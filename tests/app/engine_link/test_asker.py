@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from desk import drain
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -77,7 +78,7 @@ def test_each_asker_gets_its_own_answer(
     asked(qtbot, engine, 3)
     for index in (1, 2, 0):
         engine.answer(index)
-    bridge.drain()
+    drain(bridge)
     assert heard == [("other", LOADS[0]), ("counting", 7), ("one", LOADS[0])]
 
 
@@ -92,14 +93,14 @@ def test_of_one_asker_only_the_newest_question_is_answered(
     assert len({question.id.asker for question in engine.questions}) == 1
     for index in (0, 2, 1):
         engine.answer(index)
-    bridge.drain()
+    drain(bridge)
     assert heard == [LOADS[2]]
     asker.count(lambda: REQUEST, heard.append)
     asker.ask(Preview(LOADS[0]), heard.append)
     asker.forget()
     asked(qtbot, engine, 4)
     engine.answer(3)
-    bridge.drain()
+    drain(bridge)
     assert heard == [LOADS[2]]
 
 
@@ -113,5 +114,5 @@ def test_an_asker_that_is_gone_hears_nothing(
     delete(owner)
     engine.answer(0)
     engine.emit(Counted(0.0, QuestionId(), 1, 2))  # nobody's
-    bridge.drain()
+    drain(bridge)
     assert heard == []

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 import pytest
+from desk import drain
 from fake_engine import PLAN, FakeEngine, Script
 from pytestqt.qtbot import QtBot
 
@@ -108,7 +109,7 @@ def test_text_of_one_frame_comes_in_one_piece(
         _finished(),
     ):
         engine[0](event)
-    bridge.drain()
+    drain(bridge)
     assert [event.text if isinstance(event, TextDelta) else type(event) for event in seen] == [
         DeviceSample,
         "one two three",
