@@ -105,7 +105,7 @@ class Look(NamedTuple):
 
 
 NO_LOOK = Look(0)
-"""Of a block with a state instead."""
+"""A block with a state looks at no keys."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

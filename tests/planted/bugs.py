@@ -47,6 +47,11 @@ from hardware_bugs import (
     values_beyond_halves_kept,
 )
 from hypothesis import Phase, settings
+from memory_bugs import (
+    failed_loads_keep_what_they_had,
+    ledger_omission,
+    mapped_memory_counted_twice,
+)
 from model_bugs import (
     cut_off_files_taken_for_whole,
     damaged_scales_accepted,
@@ -84,7 +89,6 @@ from planning_bugs import (
     features_take_no_memory,
     states_left_out_of_an_offered_context,
 )
-from planting import everywhere
 from recurrent_bugs import (
     a_devices_convolution_over_neighbours,
     a_devices_states_do_not_go_back,
@@ -325,44 +329,6 @@ def keys_moved_in_one_segment_only() -> None:
 
     honest = SequenceState.commit
     SequenceState.commit = commit  # type: ignore[method-assign]
-
-
-def mapped_memory_counted_twice() -> None:
-    """The system counts mapped weights as available: promised once more, they are not there."""
-    from engine.backend.decoder import Decoder
-
-    honest = Decoder.weight_bytes
-    Decoder.weight_bytes = property(  # type: ignore[method-assign, assignment]
-        lambda self: honest.fget(self) + self.mapped_bytes  # type: ignore[attr-defined]
-    )
-
-
-def failed_loads_keep_what_they_had() -> None:
-    """The error that is told holds the frames, and the frames what was loaded so far."""
-    from engine.service import model_slot
-
-    def refused(error: BaseException, *arguments: Any, **more: Any) -> Any:
-        kept.append(error)
-        return honest(error, *arguments, **more)
-
-    kept: list[BaseException] = []
-    honest = model_slot.refused
-    everywhere("engine.service.model_slot", "refused", refused)
-    everywhere("engine.loading.load", "clear_frames", lambda _: None)
-
-
-def ledger_omission() -> None:
-    """Keys and values are taken without being entered: no budget stops them."""
-    from engine.backend.ledger import Account, Ledger, Purpose
-
-    honest = Account.take
-
-    def take(self: Any, purpose: Any, *amounts: Any, **marks: Any) -> Any:
-        if purpose is Purpose.KV:
-            return Ledger("cpu", "").take(self.owner, purpose, *amounts, **marks)
-        return honest(self, purpose, *amounts, **marks)
-
-    Account.take = take  # type: ignore[method-assign]
 
 
 def half_a_character_shown_twice() -> None:

@@ -129,7 +129,6 @@ class ThoughtView(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """The thought takes the width there is."""
         super().resizeEvent(event)
-        self.header.move(0, 0)
         self.text.move(_INSET, _HEADER + _GAP)
         self._fit()
 
