@@ -52,7 +52,7 @@ class CombinedDrafter:
 
     @property
     def costs(self) -> DraftCosts | None:
-        """What drafting takes: that of the model among them; None: next to nothing."""
+        """Costs of the model among them, if there is one: the others take next to nothing."""
         return next((each.costs for each in self.drafters if each.costs is not None), None)
 
     def begin(self, context: DraftContext) -> None:

@@ -35,7 +35,7 @@ class Drafter(Protocol):
 
     @property
     def costs(self) -> DraftCosts | None:
-        """What drafting takes, `draft_seconds` of any budget; None: next to nothing."""
+        """Tells the seconds of any budget, see `DraftCosts`; None where that is next to nothing."""
         ...
 
     def begin(self, context: DraftContext) -> None:
