@@ -31,15 +31,16 @@ from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.grammar import GrammarCompiler
 from engine.model.text.tokenizer import Tokenizer
 from engine.plan.memory import KV_SHARE
-from engine.plan.plan import Plan
+from engine.plan.plan import USUAL, Plan
+from engine.speculative.controller import Controller
+from engine.speculative.costs import DraftCosts
 from engine.speculative.draft_worker import ParallelDraft
 from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.drafters.model import HeadDrafter, StandaloneDrafter
 from engine.speculative.loops import Loop, Parallel, Plain, Serial
-from engine.speculative.parallel_controller import ParallelController
-from engine.speculative.serial_controller import SerialController
+from engine.speculative.strategies import DraftingStrategy
 
 TARGETS_SHARE = 0.75
 """The target's share of what is left for further sequences; a draft has the rest."""
@@ -291,21 +292,35 @@ def _loaded(
 def _loop(planned: PlannedLoad, devices: Devices, draft_states: PrefixCache | None = None) -> Loop:
     """The decoding loop of a plan; `draft_states`: those of the draft model, if there is one."""
     inspection, plan, draft = planned.inspection, planned.plan, planned.draft
-    command, forced = inspection.command, inspection.command.forces_drafting
+    command = inspection.command
     drafters: list[Drafter] = [LookupDrafter()] if plan.lookup else []
     if draft is not None and draft_states is not None:
-        decoder = draft_states.decoder
+        decoder, expected = draft_states.decoder, plan.expected or USUAL
         if plan.mode is Mode.DUO:
-            parallel_draft = ParallelDraft(decoder, draft_states, drafters)
-            ahead = command.mode is Mode.DUO
-            controller = ParallelController(plan.expected, forced=forced, ahead=ahead)
+            costs = DraftCosts(expected.levels, beside=True)
+            lane = ParallelDraft(decoder, draft_states, drafters, costs)
             beside = _reads_beside(inspection.machine, devices)
-            return Parallel(parallel_draft, controller, reads_beside=beside)
+            return Parallel(lane, controller_of(command, plan, costs), reads_beside=beside)
         kind = StandaloneDrafter if draft.fusion is None else HeadDrafter
-        drafters.append(kind(decoder, draft_states))
+        drafters.append(kind(decoder, draft_states, DraftCosts(expected.levels)))
     if not drafters:
         return Plain()
-    return Serial(CombinedDrafter(drafters), SerialController(plan.expected, forced=forced))
+    drafter = CombinedDrafter(drafters)
+    return Serial(drafter, controller_of(command, plan, drafter.costs))
+
+
+def controller_of(command: Load, plan: Plan, costs: DraftCosts | None) -> Controller:
+    """Return a controller of a pair that has decoded nothing yet.
+
+    Args:
+        command: the user's wishes: a mode or a draft asked for by name always drafts.
+        plan: of the pair.
+        costs: what drafting takes; None: next to nothing.
+    """
+    ways = [DraftingStrategy.SERIAL]
+    if plan.mode is Mode.DUO:
+        ways = [DraftingStrategy.PARALLEL, *([] if command.mode is Mode.DUO else ways)]
+    return Controller(plan.expected, costs, ways, forced=command.forces_drafting)
 
 
 def _reads_beside(machine: Machine, devices: Devices) -> bool:
