@@ -63,7 +63,7 @@ class MessageQueue(QObject):
 
     @property
     def tokens(self) -> int:
-        """What the messages that wait here add to the conversation, as far as they are counted."""
+        """Return the tokens of the messages that wait here, as far as they are counted."""
         return sum(self._tokens.get(draft, 0) for draft in self.waiting)
 
     def add(self, draft: Draft) -> None:

@@ -44,7 +44,7 @@ class WaitingMessage(QFrame):
 
     @property
     def state(self) -> str:
-        """What the line says of the message."""
+        """Return what the line says of the message."""
         return self._state.text()
 
     def show_fill(self, fill: Fill | None) -> None:
