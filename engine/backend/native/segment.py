@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engine.backend.ledger import Account, unlimited
 from engine.backend.native.blocks import BlockPacker, pack_fusion
 from engine.backend.native.cache import NativeCache
-from engine.backend.native.calls import DraftCall, ExpandCall, StepArrays, VerifyCall
+from engine.backend.native.calls import DraftCall, ExpandCall, StepArrays
 from engine.backend.native.library import (
     Activation,
     BlockStruct,
@@ -151,7 +151,6 @@ class NativeSegment(Segment):
         self._arrays = self._new_arrays(PREFILL_ROWS, ROWS)
         self._draft_call: DraftCall | None = None
         self._expand_call = ExpandCall(pool.handle, self._argument)
-        self._verify_call: VerifyCall | None = None
 
     def _new_arrays(self, rows: int, logit_rows: int) -> StepArrays:
         vocab = self._config.head_rows if self._struct.head.data else None
@@ -233,15 +232,17 @@ class NativeSegment(Segment):
         taps: tuple[int, ...] | None = None,
     ) -> tuple[Verified, SegmentOutput | None]:
         """See `engine.backend.segment.Segment`; one native call."""
-        handle = own_cache(cache, NativeCache).handle
-        if self._verify_call is None:
-            call = VerifyCall(
-                self._pool.handle, self._argument, self._config, self.blocks, self._account
-            )
-            self._verify_call = call
-        self._scratch.use(len(request.nodes))
-        draws.ask(request)
-        return self._verify_call(handle, committed, draws, request.cancel, hidden, taps)
+        handle, arrays = own_cache(cache, NativeCache).handle, self._room_for(len(request.nodes))
+        if arrays.logits_at is None:
+            raise ValueError("the last segment has no head")
+        draws.ask(request, arrays.logits_at)
+        found = arrays.prepare_tree(draws.asked, taps or (), hidden, request.cancel)
+        handles = self._pool.handle, self._argument, handle
+        result = library().dt_verify_tree(
+            *handles, arrays.step, committed, draws.handle, draws.argument
+        )
+        verified = draws.answer(result)
+        return verified, None if taps is None else replace(found, logits=None)
 
     def expand(
         self,
@@ -256,7 +257,7 @@ class NativeSegment(Segment):
         handle = own_cache(cache, NativeCache).handle
         if features is not None:
             features = np.ascontiguousarray(features, dtype=np.float32)
-        arrays = self._arrays_for(step)
+        arrays = self._room_for(len(step.tokens), step.logit_rows)
         outputs = arrays.prepare(step, features, cancel).hidden
         found = self._expand_call(handle, arrays.arguments, step, ranking, width)
         return None if found is None else Expanded(found, outputs)
@@ -266,7 +267,7 @@ class NativeSegment(Segment):
         handle = own_cache(cache, NativeCache).handle
         if hidden is not None:
             hidden = np.ascontiguousarray(hidden, dtype=np.float32)
-        arrays = self._arrays_for(step)
+        arrays = self._room_for(len(step.tokens), step.logit_rows)
         output = arrays.prepare(step, hidden, step.cancel)
         handles = self._pool.handle, self._argument, handle
         if result := library().dt_forward_tree(*handles, *arrays.arguments):
@@ -279,11 +280,10 @@ class NativeSegment(Segment):
         found: int = library().dt_forward(self._pool.handle, self._argument, cache.handle, step)
         return found
 
-    def _arrays_for(self, step: Step) -> StepArrays:
-        """Room for a forward's arguments and results."""
-        rows = len(step.tokens)
+    def _room_for(self, rows: int, logit_rows: Sequence[int] | None = None) -> StepArrays:
+        """Room for a forward's arguments and results; None: with the logits of all rows."""
         self._scratch.use(rows)
-        wanted = rows if step.logit_rows is None else len(step.logit_rows)
+        wanted = rows if logit_rows is None else len(logit_rows)
         if rows > PREFILL_ROWS or wanted > ROWS:
             return self._new_arrays(rows, wanted)
         return self._arrays
