@@ -16,11 +16,12 @@ from engine.events import FinishReason
 from engine.language import tr
 from engine.loading.load import LoadedPair
 from engine.request import ChatRequest
+from engine.speculative.controller import Controller
+from engine.speculative.costs import DraftCosts
 from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.loops import Plain, Serial
-from engine.speculative.serial_controller import SerialController
 
 LOOKUP = "lookup"
 
@@ -75,6 +76,11 @@ class TimedDrafter:
     drafter: Drafter
     seconds: float = 0.0
     levels: int = 0
+
+    @property
+    def costs(self) -> DraftCosts | None:
+        """See `Drafter`."""
+        return self.drafter.costs
 
     def begin(self, context: DraftContext) -> None:
         """See `Drafter`."""
@@ -148,7 +154,8 @@ def strategies_of(
         for fixed in budgets:
             # Each has its own: what one strategy has learnt is not true of another.
             drafters = [LookupDrafter(), *models] if helped else models
-            loop = Serial(CombinedDrafter(drafters), _controller(pair, fixed))
+            drafter = CombinedDrafter(drafters)
+            loop = Serial(drafter, _controller(pair, drafter, fixed))
             used = replace(pair, loop=loop)
             key = name if fixed is None else f"{name}, {fixed}"
             strategies[key] = MeasuredStrategy(PairWriter(used))
@@ -182,7 +189,7 @@ def _model(name: str, pair: LoadedPair) -> Drafter | None:
     return None if isinstance(last, LookupDrafter) else last
 
 
-def _controller(pair: LoadedPair, fixed: Fixed | None) -> SerialController:
+def _controller(pair: LoadedPair, drafter: Drafter, fixed: Fixed | None) -> Controller:
     if fixed is None:
-        return SerialController(pair.plan.expected)
+        return Controller(pair.plan.expected, drafter.costs and drafter.costs.anew())
     return FixedDepth(fixed.depth, fixed.width, fixed.depth * fixed.width)

@@ -23,7 +23,7 @@ from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.tree import TokenTree
 from engine.model.config import ModelConfig
 from engine.model.weights.readable import Floats
-from engine.speculative.serial_controller import SerialController
+from engine.speculative.controller import Controller
 
 NODES = 15
 """Drafted nodes of a tree of fixed depth, as in arXiv 2412.18934."""
@@ -199,7 +199,7 @@ class ScriptedDraft(Decoder):
         logits[row] = max(odds, best + _LEAST)
 
 
-class FixedDepth(SerialController):
+class FixedDepth(Controller):
     """Drafts chains of one length, or trees of one depth, come what may.
 
     Args:

@@ -19,17 +19,18 @@ from engine.events import AnswerStats
 from engine.model.config import ModelConfig
 from engine.model.other_family import OtherConfig
 from engine.plan.facts import HEAD_WIDTH
-from engine.plan.plan import Expectation
+from engine.plan.plan import USUAL, Expectation
 from engine.request import SamplingParams
 from engine.session.tally import Tally
+from engine.speculative.controller import Controller
+from engine.speculative.costs import DraftCosts
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_worker import ParallelDraft
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.drafters.model import HeadDrafter, StandaloneDrafter
 from engine.speculative.loops import Loop, Parallel, Plain, Serial
-from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.sampler import Sampler
-from engine.speculative.serial_controller import SerialController
+from engine.speculative.strategies import DraftingStrategy
 
 DEPTHS = tuple(range(1, 9))
 ROWS = (*range(1, 10), 16)
@@ -172,12 +173,15 @@ class ShapeAnswers:
         """The loops that draft: what the mode means, and fixed depths in turns."""
         options, self._draft = self._options, draft
         states = PrefixCache(draft, options.context)
-        drafter = _drafter(draft, states)
+        levels = (expected or USUAL).levels
+        drafter = _drafter(draft, states, DraftCosts(levels))
         if options.mode is Mode.DUO:
-            lane = ParallelDraft(draft, states)
-            auto: Loop = Parallel(lane, ParallelController(expected, ahead=True))
+            lane = ParallelDraft(draft, states, costs=DraftCosts(levels, beside=True))
+            ways = [DraftingStrategy.PARALLEL]
+            auto: Loop = Parallel(lane, Controller(expected, lane.costs, ways, forced=True))
         else:
-            auto = Serial(drafter, SerialController(expected, forced=options.mode is not Mode.AUTO))
+            forced = options.mode is not Mode.AUTO
+            auto = Serial(drafter, Controller(expected, drafter.costs, forced=forced))
         self._auto = LoopAnswers(auto)
         for depth in options.depths:
             fixed = FixedDepth(depth, options.width(draft.config))
@@ -331,8 +335,8 @@ class ShapeAnswers:
         return tuple(decoding.tokens[len(self._prompt) :])
 
 
-def _drafter(draft: Decoder, states: PrefixCache) -> Drafter:
+def _drafter(draft: Decoder, states: PrefixCache, costs: DraftCosts) -> Drafter:
     config = draft.config
     if isinstance(config, ModelConfig) and config.fusion is not None:
-        return HeadDrafter(draft, states)
-    return StandaloneDrafter(draft, states)
+        return HeadDrafter(draft, states, costs)
+    return StandaloneDrafter(draft, states, costs)

@@ -32,18 +32,25 @@ from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.grammar import GrammarCompiler
 from engine.model.text.tokenizer import Tokenizer
 from engine.plan.memory import KV_SHARE
-from engine.plan.plan import Plan
+from engine.plan.plan import USUAL, Plan
+from engine.speculative.controller import Controller
+from engine.speculative.costs import DraftCosts
 from engine.speculative.draft_worker import ParallelDraft
 from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.drafters.model import HeadDrafter, StandaloneDrafter
 from engine.speculative.loops import Loop, Parallel, Plain, Serial
-from engine.speculative.parallel_controller import ParallelController
-from engine.speculative.serial_controller import SerialController
+from engine.speculative.strategies import DraftingStrategy
 
 TARGETS_SHARE = 0.75
 """The target's share of what is left for further sequences; a draft has the rest."""
+
+RESERVED_SHARE = 7 / 8
+"""Share of the host's free memory that may be reserved for caches: address space, mostly.
+
+One sequence of a long context reserves all that they may take together, and rarely takes it.
+"""
 
 
 def warm_up(pool: PrefixCache, shares: Sequence[Share]) -> Counter[str]:
@@ -71,7 +78,8 @@ def set_cache_budgets(
     """Let the pools keep as many sequences as there is room for; each one has a sequence already.
 
     An accelerator's caches are taken whole, so that what is left there decides. On the host they
-    grow as they are used, and have a part of its memory.
+    grow as they are used, up to a part of its memory, of which more is reserved: few conversations
+    come near a long context.
 
     Args:
         pools: the target's, and the draft's if there is one.
@@ -83,16 +91,29 @@ def set_cache_budgets(
         name: _room(device.ledger, plan.on(name)) - sum(size[name] for size in sizes)
         for name, device in devices.items()
     }
+    ledger = devices[CPU].ledger if CPU in devices else None
     parts = (TARGETS_SHARE, 1 - TARGETS_SHARE) if len(pools) > 1 else (1.0,)
     for pool, size, part in zip(pools, sizes, parts, strict=True):
         more = (max(left[name], 0) * part / nbytes for name, nbytes in size.items() if nbytes)
         pool.budget_bytes = pool.nbytes * (1 + int(min(more, default=0)))
+        if ledger is not None:
+            pool.spare = partial(_spare, ledger, int(_free(plan.on(CPU)) * KV_SHARE))
+
+
+def _free(planned: DeviceMemory) -> int:
+    """Return the bytes of the host beside the weights."""
+    return planned.budget - planned.target - planned.draft
+
+
+def _spare(ledger: Ledger, room: int) -> int:
+    """Return the bytes of a room that the caches' memory leaves by now; negative: it is over."""
+    return room - ledger.touched(Purpose.KV, Purpose.FEATURES)
 
 
 def _room(ledger: Ledger, planned: DeviceMemory) -> int:
-    """Return the bytes that all KV caches on a device may take together."""
+    """Return the bytes that may be reserved for all KV caches on a device together."""
     if ledger.device == CPU:
-        return int((planned.budget - planned.target - planned.draft) * KV_SHARE)
+        return int(_free(planned) * RESERVED_SHARE)
     lines = ledger.lines()
     beside = sum(line.nbytes for line in lines if line.purpose is not Purpose.KV)
     return planned.budget - max(beside, planned.total - planned.kv)
@@ -278,21 +299,35 @@ def _loaded(
 def _loop(planned: PlannedLoad, devices: Devices, draft_states: PrefixCache | None = None) -> Loop:
     """The decoding loop of a plan; `draft_states`: those of the draft model, if there is one."""
     inspection, plan, draft = planned.inspection, planned.plan, planned.draft
-    command, forced = inspection.command, inspection.command.forces_drafting
+    command = inspection.command
     drafters: list[Drafter] = [LookupDrafter()] if plan.lookup else []
     if draft is not None and draft_states is not None:
-        decoder = draft_states.decoder
+        decoder, expected = draft_states.decoder, plan.expected or USUAL
         if plan.mode is Mode.DUO:
-            parallel_draft = ParallelDraft(decoder, draft_states, drafters)
-            ahead = command.mode is Mode.DUO
-            controller = ParallelController(plan.expected, forced=forced, ahead=ahead)
+            costs = DraftCosts(expected.levels, beside=True)
+            lane = ParallelDraft(decoder, draft_states, drafters, costs)
             beside = _reads_beside(inspection.machine, devices)
-            return Parallel(parallel_draft, controller, reads_beside=beside)
+            return Parallel(lane, controller_of(command, plan, costs), reads_beside=beside)
         kind = StandaloneDrafter if draft.fusion is None else HeadDrafter
-        drafters.append(kind(decoder, draft_states))
+        drafters.append(kind(decoder, draft_states, DraftCosts(expected.levels)))
     if not drafters:
         return Plain()
-    return Serial(CombinedDrafter(drafters), SerialController(plan.expected, forced=forced))
+    drafter = CombinedDrafter(drafters)
+    return Serial(drafter, controller_of(command, plan, drafter.costs))
+
+
+def controller_of(command: Load, plan: Plan, costs: DraftCosts | None) -> Controller:
+    """Return a controller of a pair that has decoded nothing yet.
+
+    Args:
+        command: the user's wishes: a mode or a draft asked for by name always drafts.
+        plan: of the pair.
+        costs: what drafting takes; None: next to nothing.
+    """
+    ways = [DraftingStrategy.SERIAL]
+    if plan.mode is Mode.DUO:
+        ways = [DraftingStrategy.PARALLEL, *([] if command.mode is Mode.DUO else ways)]
+    return Controller(plan.expected, costs, ways, forced=command.forces_drafting)
 
 
 def _reads_beside(machine: Machine, devices: Devices) -> bool:

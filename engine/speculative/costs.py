@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.model.text.kinds_of_text import TextKind
+from engine.plan.plan import WIDTHS
 
 Seconds = Callable[[int], float]
 """Seconds by rows or nodes."""
@@ -25,11 +26,12 @@ _STALE = 4.0
 """What has long not been measured counts as so many measurements, about as many as a trial brings:
 a single one, which may be a hiccup, does not outweigh it."""
 
-_LATELY = 8
-"""Steps of a width whose times `StepSeconds` averages, the latest counting most."""
-
 _FEW = 6.0
 """The first measurements of drafting are not capped: too little is known to call one a hiccup."""
+
+_HARDLY_TRUSTED = 0.2
+"""What is expected of two that compute beside each other counts as so many measurements: how much
+one slows down the other only measuring tells."""
 
 _REMEMBERED = 12.0
 """Most measurements that knowledge from earlier starts counts as: much may have changed."""
@@ -183,28 +185,25 @@ class Costs:
 
     Args:
         sizes: ascending; those between two of them are expected to cost what lies between.
-        shape: seconds expected of each, or only what they are to each other.
-        seconds: which of both.
+        shape: seconds expected of each.
         weight: so many measurements count as much as what was expected.
     """
 
     __slots__ = ("_factors", "_measured", "_shape", "_since", "_values")
 
-    def __init__(
-        self, sizes: Sequence[int], shape: Sequence[float], *, seconds: bool, weight: float = 0.2
-    ) -> None:
+    def __init__(self, sizes: Sequence[int], shape: Sequence[float], weight: float) -> None:
         self._shape = _interpolated(sizes, shape)
         self._measured: list[int] = []
         self._since = 0
-        # How much slower than the shape every size is; what was only expected counts for little.
-        self._factors = [Mean(1.0, weight) if seconds else Mean() for _ in self._shape]
-        self._values = list(self._shape) if seconds else [0.0] * len(self._shape)
+        self._factors = [Mean(1.0, weight) for _ in self._shape]
+        """How much slower than the shape every size is."""
+        self._values = list(self._shape)
 
     def _place(self, size: int) -> int:
         return min(size, len(self._shape)) - 1
 
     def of(self, size: int) -> float:
-        """Return the seconds of this size; 0 where nothing is known."""
+        """Return the seconds of this size."""
         return self._values[self._place(size)]
 
     def knows(self, size: int) -> bool:
@@ -214,8 +213,7 @@ class Costs:
     def add(self, size: int, seconds: float) -> None:
         """Add a measurement of this size."""
         place = self._place(size)
-        if believed := self._values[place]:
-            seconds = capped(seconds, believed)
+        seconds = capped(seconds, self._values[place])
         factor = self._factors[place]
         factor.add(seconds / self._shape[place])
         self._values[place] = self._shape[place] * (factor.value or 1.0)
@@ -271,18 +269,22 @@ class VerifyCosts(Costs):
 
     Other programs slow down forwards of all sizes alike. So every forward measures the slowdown,
     but its size is only learnt where it differs from that of the forward before: several in a row
-    cannot tell a slow size from a slow machine.
+    cannot tell a slow size from a slow machine. A draft that works beside the target slows it down
+    as well, and more of it is no reason to draft: then every forward counts as it was.
 
     Args:
         sizes: ascending; see `Costs`.
         seconds: expected of each.
+        beside: whether the draft works while the target does.
     """
 
-    __slots__ = ("_last", "_slowdown")
+    __slots__ = ("_beside", "_last", "_slowdown")
 
-    def __init__(self, sizes: Sequence[int], seconds: Sequence[float]) -> None:
-        super().__init__(sizes, seconds, seconds=True, weight=3.0)
-        self._slowdown = Mean(keep=_FORGET_SLOWDOWN)
+    def __init__(
+        self, sizes: Sequence[int], seconds: Sequence[float], *, beside: bool = False
+    ) -> None:
+        super().__init__(sizes, seconds, _HARDLY_TRUSTED if beside else 3.0)
+        self._beside, self._slowdown = beside, Mean(keep=_FORGET_SLOWDOWN)
         self._last = 1
         """Rows of the last forward."""
 
@@ -304,11 +306,16 @@ class VerifyCosts(Costs):
             seconds: that it took.
             opening: whether it is the first after a prompt, which is slower than others.
         """
-        believed = self.of(rows)
-        if not self.measured:
+        first, believed = not self.measured, self.of(rows)
+        if not first and not opening:
+            seconds = capped(seconds, self.slowdown * believed)
+        if self._beside:
+            self._slowdown.add(1.0)
+            if first or not opening:
+                self.add(rows, seconds)
+        elif first:
             self._slowdown.add(seconds / believed)
         elif not opening:
-            seconds = capped(seconds, self.slowdown * believed)
             if rows != self._last:
                 self.add(rows, seconds / self.slowdown)
             self._slowdown.add(seconds / believed)
@@ -316,22 +323,38 @@ class VerifyCosts(Costs):
 
 
 class DraftCosts(Costs):
-    """Seconds of drafting a tree: of a level by its width, and of a round besides its levels.
+    """Seconds of drafting: of a level by its width, and of a round besides its levels.
+
+    Who drafts owns them, as it alone knows what its time depends on; controllers go by
+    `draft_seconds`. Beside the target a draft computes single levels, called steps.
 
     Args:
-        widths: ascending; see `Costs`.
-        levels: seconds expected of each.
+        levels: seconds expected of a level, for the first of WIDTHS; no tree gets wider.
+        beside: whether the draft works while the target does.
     """
 
-    __slots__ = ("begin",)
+    __slots__ = ("_beside", "_levels", "begin", "widths")
 
-    def __init__(self, widths: Sequence[int], levels: Sequence[float]) -> None:
-        super().__init__(widths, levels, seconds=True, weight=4.0)
+    def __init__(self, levels: Sequence[float], *, beside: bool = False) -> None:
+        self.widths = WIDTHS[: len(levels)]
+        super().__init__(self.widths, levels, _HARDLY_TRUSTED if beside else 4.0)
+        self._levels, self._beside = levels, beside
         self.begin = Mean(0.0, 1.0)
 
+    def anew(self) -> DraftCosts:
+        """Return them as if nothing had been measured."""
+        return DraftCosts(self._levels, beside=self._beside)
+
     def draft_seconds(self, depth: int, width: int) -> float:
-        """Return the seconds of drafting so many levels of a width."""
+        """Return the seconds of drafting a tree of so many levels of a width."""
         return (self.begin.value or 0.0) + depth * self.of(width)
+
+    def left(self, nodes: int, elapsed: float) -> float | None:
+        """Return the seconds until a step of age `elapsed` ends; None before any was measured.
+
+        A step that is already late is expected to take as long again as it is late.
+        """
+        return abs(self.of(nodes) - elapsed) if self._measured else None
 
     def fade(self) -> None:
         """See `Costs`."""
@@ -345,29 +368,6 @@ class DraftCosts(Costs):
             seconds = capped(seconds, believed)
         self.begin.add(max(begin + (seconds - believed) / depth, 0.0))
         self.add(width, max(seconds - begin, 0.0) / depth)
-
-
-class StepSeconds:
-    """Recent seconds of a drafting step by its number of nodes."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[int, float]] = {}  # nodes -> steps, mean
-
-    def observe(self, nodes: int, seconds: float) -> None:
-        """Learn from a step that has ended."""
-        steps, mean = self._known.get(nodes, (0, 0.0))
-        steps = min(steps + 1, _LATELY)
-        self._known[nodes] = steps, mean + (seconds - mean) / steps
-
-    def left(self, nodes: int, elapsed: float) -> float | None:
-        """Return the seconds until a step of age `elapsed` ends; None before any was seen.
-
-        A step that is already late is expected to take as long again as it is late.
-        """
-        if not self._known:
-            return None
-        nearest = min(self._known, key=lambda known: abs(known - nodes))
-        return abs(self._known[nearest][1] - elapsed)
 
 
 def capped(seconds: float, believed: float) -> float:

@@ -22,8 +22,9 @@ from engine.backend.round import Budget
 from engine.backend.tree import TokenTree
 from engine.events import Interval
 from engine.model.config import ModelConfig
+from engine.plan.plan import USUAL
 from engine.speculative.beginnings import Beginnings
-from engine.speculative.costs import StepSeconds
+from engine.speculative.costs import DraftCosts
 from engine.speculative.draft_cache import DraftCache, Settlement
 from engine.speculative.draft_tree import DraftPace, DraftStep, DraftTree, Node
 from engine.speculative.drafters.drafter import DraftContext, Drafter
@@ -85,14 +86,14 @@ class DraftWorker:
         self,
         model: DraftCache,
         others: Sequence[Drafter],
-        step_seconds: StepSeconds,
+        costs: DraftCosts,
         context: DraftContext,
         pace: DraftPace | None = AT_ONCE,
         reads: int = ALL,
     ) -> None:
         self._model = model
         self._head = model if isinstance(model, HeadCache) else None
-        self._step_seconds = step_seconds
+        self._costs = costs  # the engine thread's
         self._others = others
         self._sampler = context.sampler
         self._tokens = list(context.tokens)
@@ -154,12 +155,6 @@ class DraftWorker:
             busy = self._wish is not None or self._missing
             return 0 if busy else self._model.beginnings.missing(self._committed)
 
-    @property
-    def begun(self) -> bool:
-        """True once it has read something, or was told to."""
-        with self._changed:
-            return self._wish is not None or self._model.begun
-
     def read(self, most: int) -> None:
         """Have what is missing read, or where that is more than `most` tokens, the last ones only.
 
@@ -184,7 +179,8 @@ class DraftWorker:
                 return Outlook(0.0, None)
             begun = step is not None and coming is step.nodes
             now = perf_counter()
-            left = self._step_seconds.left(len(coming), now - self._began if begun else 0.0)
+            self._learn_costs()
+            left = self._costs.left(len(coming), now - self._began if begun else 0.0)
             if left is not None and self._given_up:
                 left += now - self._given_up  # one that does not end holds nobody up for ever
             return Outlook(speculation.promise(pace), left)
@@ -228,6 +224,7 @@ class DraftWorker:
         with self._changed:
             self._check()
             speculation = self._speculation
+            self._learn_costs()
             self._committed += len(tokens)
             hit = speculation.advance(tokens)
             if (step := speculation.step) is not None and step.hopeless:
@@ -241,21 +238,17 @@ class DraftWorker:
             self._changed.notify_all()
             return DraftActivity(self._take_spans(), merit.useful, merit.wasted, hit)
 
-    def step_times(self) -> list[tuple[int, float]]:
-        """Return the steps that have ended since the last call and were not cancelled.
-
-        Each is (rows computed, seconds).
-        """
-        with self._changed:
-            self._check()
-            times, self._times = self._times, []
-            return times
-
     def reading_times(self) -> list[tuple[int, float]]:
         """Return the pieces that were read since the last call: (tokens, seconds)."""
         with self._changed:
             times, self._read_times = self._read_times, []
             return times
+
+    def _learn_costs(self) -> None:
+        """Learn from the steps that have ended and were not cancelled; under the lock."""
+        for rows, seconds in self._times:
+            self._costs.add(rows, seconds)
+        self._times.clear()
 
     def _propose(self) -> list[TokenTree]:
         """Return what the other drafters propose, once they know the prompt."""
@@ -436,7 +429,6 @@ class DraftWorker:
                 self._full, self._cramped = self._settled, not self._settled
                 self._settled = True
             elif found is not None and found.rows:
-                self._step_seconds.observe(len(step.nodes), seconds)
                 self._times.append((found.rows, seconds))
             self._tell()
 
@@ -467,15 +459,29 @@ class ParallelDraft:
         draft: the draft model, or a feature head.
         pool: keeps its states.
         others: drafters that cost next to nothing, whose proposals are added.
+        costs: what its steps take; None: nothing is known.
+
+    Attributes:
+        costs: what its steps take. Controllers go by it.
     """
 
-    def __init__(self, draft: Decoder, pool: PrefixCache, others: Sequence[Drafter] = ()) -> None:
+    def __init__(
+        self,
+        draft: Decoder,
+        pool: PrefixCache,
+        others: Sequence[Drafter] = (),
+        costs: DraftCosts | None = None,
+    ) -> None:
+        self.costs = costs or DraftCosts(USUAL.levels, beside=True)
         self._draft, self._pool = draft, pool
         self._beginnings = Beginnings(pool, skipped=int(_is_head(draft)))
         self._others = tuple(others)
-        self._step_seconds = StepSeconds()
         self._last: DraftWorker | None = None
         self._first: int | None = None
+
+    def anew(self) -> ParallelDraft:
+        """Return the same draft as if it had drafted nothing yet."""
+        return ParallelDraft(self._draft, self._pool, self._others, self.costs.anew())
 
     @property
     def reads_alone(self) -> bool:
@@ -504,7 +510,7 @@ class ParallelDraft:
         following = self._last = DraftWorker(
             self._cache(context),
             (*forced, *self._others),
-            self._step_seconds,
+            self.costs,
             context,
             pace,
             reads,

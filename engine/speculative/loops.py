@@ -16,17 +16,14 @@ from typing import Protocol
 from engine.backend.round import Round
 from engine.backend.tree import TokenTree
 from engine.events import Interval
-from engine.plan.plan import BUCKETS
+from engine.speculative.budgets import MOST_NODES
+from engine.speculative.controller import Controller
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_worker import DraftWorker, ParallelDraft
 from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.drafters.forced import ForcedDrafter
-from engine.speculative.parallel_controller import ParallelController
-from engine.speculative.serial_controller import SerialController
 
-MOST_NODES = BUCKETS[-1] - 1
-"""Most drafted nodes of one verification."""
 PATIENCE_S = 0.05
 """A target that waits for the draft looks up this often: the user may have stopped it."""
 SHORTEST_WAIT_S = 0.001
@@ -36,7 +33,7 @@ class Loop(Protocol):
     """Decodes answers, one after the other."""
 
     @property
-    def controller(self) -> SerialController | ParallelController | None:
+    def controller(self) -> Controller | None:
         """The controller with its beliefs; None where nothing drafts."""
         ...
 
@@ -61,11 +58,12 @@ class Serial:
     """Draft, then verify."""
 
     drafter: Drafter
-    controller: SerialController
+    controller: Controller
 
     @contextmanager
     def rounds(self, decoding: Decoding) -> Iterator[Iterator[Round]]:
         """See `Loop`."""
+        self.controller.begin()
         yield serial(decoding, self.drafter, self.controller)
 
 
@@ -78,7 +76,7 @@ class Parallel:
     """
 
     draft: ParallelDraft
-    controller: ParallelController
+    controller: Controller
     reads_beside: bool = False
 
     @contextmanager
@@ -89,6 +87,7 @@ class Parallel:
         )
         beside = self.reads_beside and self.draft.reads_alone
         begins = beside and not decoding.cancelled()
+        self.controller.begin()
         pace = self.controller.pace(ready=False) if begins else None
         with self.draft.worker(context, pace, reads=0) as worker:
             if begins:
@@ -102,9 +101,8 @@ def plain(decoding: Decoding) -> Iterator[Round]:
         yield decoding.verify(TokenTree.root(decoding.tokens[-1]))
 
 
-def serial(decoding: Decoding, drafter: Drafter, controller: SerialController) -> Iterator[Round]:
-    """Draft, then verify."""
-    controller.begin()
+def serial(decoding: Decoding, drafter: Drafter, controller: Controller) -> Iterator[Round]:
+    """Draft, then verify; the controller has begun with the answer."""
     if decoding.remaining and not decoding.cancelled():
         done = decoding.verify(TokenTree.root(decoding.tokens[-1]))
         controller.observe(done, 0.0)
@@ -120,7 +118,7 @@ def serial(decoding: Decoding, drafter: Drafter, controller: SerialController) -
         if count := controller.to_read(drafter.missing(context), decoding.remaining):
             start = perf_counter()
             drafter.read(context, count)
-            controller.has_read(count, perf_counter() - start)
+            controller.has_read([(count, perf_counter() - start)])
         tree = controller.alone(drafter.at_once(context, decoding.remaining - 1))
         budget = None if tree.drafted else controller.next_budget(decoding.remaining - 1)
         if budget is not None:
@@ -135,9 +133,7 @@ def serial(decoding: Decoding, drafter: Drafter, controller: SerialController) -
         yield done
 
 
-def parallel(
-    decoding: Decoding, worker: DraftWorker, controller: ParallelController
-) -> Iterator[Round]:
+def parallel(decoding: Decoding, worker: DraftWorker, controller: Controller) -> Iterator[Round]:
     """Draft and verify at the same time.
 
     The target verifies the best part of what is drafted behind the committed tokens, and tells the
@@ -146,8 +142,8 @@ def parallel(
     the first round at the latest; before, where reading the prompt beside the target costs the
     first token no time. Where the user has stopped the answer nothing is verified any more. A
     worker that reads more of the prompt goes on drafting afterwards; the target does not wait.
+    The controller has begun with the answer.
     """
-    controller.begin()
     first = True
     while decoding.remaining and not decoding.cancelled():
         start, ready = perf_counter(), worker.ready
@@ -162,7 +158,7 @@ def parallel(
         with worker.verifying():
             done = decoding.verify(tree)
         lately = worker.commit(done.tokens)
-        controller.observe(done, perf_counter() - start, worker.step_times(), ready=ready)
+        controller.observe(done, perf_counter() - start, ready=ready)
         _read(worker, controller, decoding.remaining)
         if first:
             worker.set_pace(controller.pace(ready=False))
@@ -170,14 +166,14 @@ def parallel(
         yield replace(done, drafting=lately.drafting, useful=lately.useful, wasted=lately.wasted)
 
 
-def _read(worker: DraftWorker, controller: ParallelController, remaining: int) -> None:
+def _read(worker: DraftWorker, controller: Controller, remaining: int) -> None:
     """Learn how fast the draft reads, and let it read more where that pays."""
     controller.has_read(worker.reading_times())
-    if count := controller.to_read(worker.missing, remaining, begun=worker.begun):
+    if count := controller.to_read(worker.missing, remaining):
         worker.read(count)
 
 
-def _wait(decoding: Decoding, worker: DraftWorker, controller: ParallelController) -> None:
+def _wait(decoding: Decoding, worker: DraftWorker, controller: Controller) -> None:
     """Keep the target idle as long as the draft's coming step is worth more than the wait."""
     while not decoding.cancelled():
         outlook = worker.outlook()

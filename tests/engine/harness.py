@@ -11,13 +11,16 @@ from engine.backend.decoder import Decoder
 from engine.backend.round import Budget, Round
 from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
+from engine.plan.plan import Expectation
 from engine.request import Bias, SamplingParams
 from engine.speculative.constraint import Constraint
+from engine.speculative.controller import Controller
+from engine.speculative.costs import DraftCosts
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.loops import plain, serial
 from engine.speculative.sampler import Sampler
-from engine.speculative.serial_controller import SerialController
+from engine.speculative.strategies import DraftingStrategy
 
 SAMPLINGS = {
     "greedy": SamplingParams(),
@@ -36,7 +39,7 @@ SAMPLINGS = {
 }
 
 
-class RandomController(SerialController):
+class RandomController(Controller):
     """Budgets that change at random every round, so that no lucky constant hides a mistake."""
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -57,7 +60,7 @@ class RandomController(SerialController):
         return tree.best(int(self._rng.integers(0, len(tree) + 1)))
 
 
-class FixedBudget(SerialController):
+class FixedBudget(Controller):
     """The same budget every round, and all of the tree is verified."""
 
     def __init__(self, budget: Budget) -> None:
@@ -71,6 +74,21 @@ class FixedBudget(SerialController):
         return tree
 
 
+def beside(
+    expected: Expectation | None = None,
+    costs: DraftCosts | None = None,
+    *,
+    ahead: bool = False,
+    forced: bool = False,
+) -> Controller:
+    """A controller of a draft that works beside the target.
+
+    `ahead`: it always does, never in turns.
+    """
+    ways = [DraftingStrategy.PARALLEL, *([] if ahead else [DraftingStrategy.SERIAL])]
+    return Controller(expected, costs, ways, forced=forced or ahead)
+
+
 @dataclass(slots=True)
 class OracleDrafter:
     """Random trees around the text that plain decoding gives: right, wrong and half right."""
@@ -80,6 +98,7 @@ class OracleDrafter:
     vocab: int
     rng: np.random.Generator
     shapes: list[int] = field(default_factory=list)
+    costs: DraftCosts | None = None
 
     def begin(self, context: DraftContext) -> None:
         del context
@@ -132,7 +151,7 @@ def decode(
     sampling: SamplingParams,
     *,
     drafter: Drafter | None = None,
-    controller: SerialController | None = None,
+    controller: Controller | None = None,
     state: SequenceState | None = None,
     max_tokens: int | None = 48,
     stop_ids: Sequence[int] = (),
@@ -155,7 +174,9 @@ def decode(
     if drafter is None:
         rounds = list(plain(decoding))
     else:
-        rounds = list(serial(decoding, drafter, controller or SerialController(forced=True)))
+        controller = controller or Controller(forced=True)
+        controller.begin()
+        rounds = list(serial(decoding, drafter, controller))
     written = decoding.tokens[len(prompt) :]
     assert written == [token for done in rounds for token in done.tokens]
     assert list(decoding.state.tokens) == decoding.tokens[:-1]

@@ -9,6 +9,7 @@ from itertools import pairwise
 from time import monotonic
 
 import numpy as np
+from harness import beside
 
 from engine.backend.decoder import Decoder
 from engine.backend.prefix_cache import PrefixCache
@@ -17,19 +18,20 @@ from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
 from engine.request import Bias, SamplingParams
 from engine.speculative.constraint import Constraint
+from engine.speculative.controller import Controller
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_tree import DraftPace
 from engine.speculative.draft_worker import AT_ONCE, DraftWorker, Outlook, ParallelDraft
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.loops import parallel
-from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.sampler import Sampler
+from engine.speculative.strategies import DraftingStrategy
 
 LIMIT_S = 240.0
 """Seconds after which a test fails instead of waiting on."""
 
 
-class RandomPace(ParallelController):
+class RandomPace(Controller):
     """Every decision is drawn with dice, so that no lucky constant hides a mistake.
 
     Args:
@@ -38,7 +40,7 @@ class RandomPace(ParallelController):
     """
 
     def __init__(self, rng: np.random.Generator, waits: float = 0.85) -> None:
-        super().__init__(ahead=True)
+        super().__init__(ways=[DraftingStrategy.PARALLEL], forced=True)
         self._rng, self._waits = rng, waits
 
     def pace(self, *, ready: bool) -> DraftPace | None:
@@ -85,7 +87,7 @@ def run(
     prompt: Sequence[int],
     sampling: SamplingParams,
     *,
-    controller: ParallelController | None = None,
+    controller: Controller | None = None,
     state: SequenceState | None = None,
     max_tokens: int | None = 48,
     stop_ids: Sequence[int] = (),
@@ -126,7 +128,9 @@ def run(
             until_ready(following)
         prepared()
         rounds = []
-        for done in parallel(decoding, following, controller or ParallelController(ahead=True)):
+        controller = controller or beside(costs=lane.costs, ahead=True)
+        controller.begin()
+        for done in parallel(decoding, following, controller):
             rounds.append(done)
             if written is not None:
                 written += done.tokens

@@ -13,13 +13,11 @@ from engine.bench.modes.questions import Question
 from engine.commands import Load, Mode
 from engine.errors import Cancelled, OutOfMemory, UserFixable
 from engine.events import AnswerStats, ModeRun, PlanSummary
-from engine.loading.load import LoadedPair
+from engine.loading.load import LoadedPair, controller_of
 from engine.loading.planned_load import PlannedLoad
 from engine.plan.plan import Plan
 from engine.request import ChatRequest
 from engine.speculative.loops import Loop, Parallel, Plain, Serial
-from engine.speculative.parallel_controller import ParallelController
-from engine.speculative.serial_controller import SerialController
 
 MODES = (Mode.AUTO, Mode.DUO, Mode.DOVETAIL, Mode.CPU, Mode.PLAIN)
 """Each one that can be chosen; the automatic choice first, with which others may coincide."""
@@ -173,22 +171,21 @@ def borrowed(pair: LoadedPair, candidate: ModeCandidate, states: PrefixCache) ->
     return replace(
         pair,
         states=states,
-        loop=_afresh(pair.loop, candidate),
+        loop=_anew(pair.loop, candidate),
         plan=candidate.plan,
         summary=replace(candidate.checked.summary, signature=pair.target.signature),
     )
 
 
-def _afresh(loop: Loop, candidate: ModeCandidate) -> Loop:
+def _anew(loop: Loop, candidate: ModeCandidate) -> Loop:
     """Return the loop as if it had decoded nothing yet."""
     plan, command = candidate.plan, candidate.checked.inspection.command
-    forced = command.forces_drafting
     if plan.draft_device is not None and isinstance(loop, Serial):
-        return replace(loop, controller=SerialController(plan.expected, forced=forced))
+        costs = loop.drafter.costs and loop.drafter.costs.anew()
+        return replace(loop, controller=controller_of(command, plan, costs))
     if plan.draft_device is not None and isinstance(loop, Parallel):
-        ahead = command.mode is Mode.DUO
-        parallel = ParallelController(plan.expected, forced=forced, ahead=ahead)
-        return replace(loop, controller=parallel)
+        draft = loop.draft.anew()
+        return replace(loop, draft=draft, controller=controller_of(command, plan, draft.costs))
     return Plain()
 
 

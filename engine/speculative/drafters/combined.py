@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from engine.backend.round import Budget
 from engine.backend.tree import TokenTree, follow
+from engine.speculative.costs import DraftCosts
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.drafters.lookup import LookupDrafter
 
@@ -48,6 +49,11 @@ class CombinedDrafter:
     def drafters(self) -> tuple[Drafter, ...]:
         """The drafters that are combined."""
         return tuple(record.drafter for record in self._records)
+
+    @property
+    def costs(self) -> DraftCosts | None:
+        """Costs of the model among them, if there is one: the others take next to nothing."""
+        return next((each.costs for each in self.drafters if each.costs is not None), None)
 
     def begin(self, context: DraftContext) -> None:
         """Start a new answer, with every drafter."""

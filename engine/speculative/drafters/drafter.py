@@ -9,6 +9,7 @@ from typing import Protocol
 from engine.backend.round import Budget
 from engine.backend.sequence import FeatureStore
 from engine.backend.tree import TokenTree
+from engine.speculative.costs import DraftCosts
 from engine.speculative.sampler import Sampler
 
 
@@ -31,6 +32,11 @@ class DraftContext:
 
 class Drafter(Protocol):
     """Proposes tokens for the target to verify. Its trees cost speed when wrong, never the text."""
+
+    @property
+    def costs(self) -> DraftCosts | None:
+        """Tells the seconds of any budget, see `DraftCosts`; None where that is next to nothing."""
+        ...
 
     def begin(self, context: DraftContext) -> None:
         """Start a new answer; this takes next to no time."""

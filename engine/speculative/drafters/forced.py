@@ -16,6 +16,8 @@ class ForcedDrafter:
     those of an answer that was drafted by nobody.
     """
 
+    costs = None
+
     def begin(self, context: DraftContext) -> None:
         """Do nothing: all of it is in the grammar."""
 

@@ -39,6 +39,8 @@ _LEAST = 0.02
 class LookupDrafter:
     """Index of the last tokens of every place in the current sequence."""
 
+    costs = None
+
     def __init__(self) -> None:
         self._tokens: list[int] = []
         self._places: dict[tuple[int, ...], list[int]] = defaultdict(list)

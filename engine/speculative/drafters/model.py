@@ -17,7 +17,9 @@ from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget, DraftRequest
 from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.tree import TokenTree, follow
+from engine.plan.plan import USUAL
 from engine.speculative.beginnings import Beginnings
+from engine.speculative.costs import DraftCosts
 from engine.speculative.drafters.drafter import DraftContext
 
 CATCH_UP_CHUNK = 64
@@ -30,14 +32,21 @@ class DecoderDrafter:
     Args:
         draft: the draft model.
         pool: keeps its states.
-        skipped: so many of a sequence's first tokens are none of the draft's.
+        costs: what drafting takes; None: nothing is known.
+
+    Attributes:
+        costs: what drafting takes. Controllers go by it, and teach it.
     """
 
-    def __init__(self, draft: Decoder, pool: PrefixCache, skipped: int = 0) -> None:
+    _skipped = 0
+    """So many of a sequence's first tokens are none of the draft's."""
+
+    def __init__(self, draft: Decoder, pool: PrefixCache, costs: DraftCosts | None = None) -> None:
+        self.costs = costs or DraftCosts(USUAL.levels)
         self._draft = draft
         self._pool = pool
         self._state: SequenceState | None = None
-        self._beginnings = Beginnings(pool, skipped)
+        self._beginnings = Beginnings(pool, self._skipped)
 
     def _features(self, context: DraftContext, start: int, stop: int) -> NDArray[np.float32] | None:
         """Return the features that go with the sequence's tokens start..stop-1, if any do."""
@@ -130,11 +139,12 @@ class HeadDrafter(DecoderDrafter):
     Args:
         draft: the head.
         pool: keeps its states.
+        costs: what drafting takes; None: nothing is known.
     """
 
-    def __init__(self, draft: Decoder, pool: PrefixCache) -> None:
-        super().__init__(draft, pool, skipped=1)
-        self._first: int | None = None
+    _skipped = 1
+    _first: int | None = None
+    """The first token of the sequences that its states are of."""
 
     def _features(self, context: DraftContext, start: int, stop: int) -> NDArray[np.float32] | None:
         """Return the target's features of the token before each of these."""

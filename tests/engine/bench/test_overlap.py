@@ -7,6 +7,7 @@ from time import perf_counter, sleep
 from typing import Any
 
 import pytest
+from harness import beside
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.pool import CancelFlag
@@ -22,7 +23,6 @@ from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_worker import ParallelDraft
 from engine.speculative.loops import Loop, Parallel, Plain
-from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.sampler import Sampler
 
 VERIFY_S, STEP_S = 0.05, 0.005
@@ -90,7 +90,9 @@ def test_the_draft_computes_while_the_target_verifies() -> None:
     shares = []
     for times in SLOWER:
         target.seconds, draft.seconds = times * VERIFY_S, times * STEP_S
-        written, rounds = write(target, Parallel(lane, ParallelController(ahead=True)), TOKENS)
+        written, rounds = write(
+            target, Parallel(lane, beside(costs=lane.costs, ahead=True)), TOKENS
+        )
         assert written == text[:TOKENS]
         assert any(done.accepted for done in rounds)
         spent = sum(span.seconds for done in rounds for span in done.drafting)

@@ -12,8 +12,8 @@ from engine.commands import Mode
 from engine.devices.kept_measurements import KeptLearnt, learnt_folder
 from engine.model.text.kinds_of_text import KindsOfText, TextKind
 from engine.request import Message, Role
+from engine.speculative.controller import Controller
 from engine.speculative.costs import Learnt
-from engine.speculative.serial_controller import SerialController
 
 
 def kept() -> dict[str, Learnt]:
@@ -46,13 +46,13 @@ def test_the_controller_is_told_the_kind_of_text_before_every_round(
     chat_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[TextKind] = []
-    turn_to = SerialController.turn_to
+    turn_to = Controller.turn_to
 
-    def watched(self: SerialController, kind: TextKind) -> None:
+    def watched(self: Controller, kind: TextKind) -> None:
         told.append(kind)
         turn_to(self, kind)
 
-    monkeypatch.setattr(SerialController, "turn_to", watched)
+    monkeypatch.setattr(Controller, "turn_to", watched)
     session = Session()
     session.load(chat_model, draft=chat_model, mode=Mode.CPU)
     session.ask("Hello", max_tokens=1)
@@ -74,10 +74,10 @@ def test_the_controller_is_told_the_kind_of_text_before_every_round(
 
 def watch_recalls(monkeypatch: pytest.MonkeyPatch, tell: Callable[[Learnt], None]) -> None:
     """Hear of what a controller is told."""
-    recall = SerialController.recall
+    recall = Controller.recall
 
-    def watched(self: SerialController, learnt: Learnt) -> None:
+    def watched(self: Controller, learnt: Learnt) -> None:
         tell(learnt)
         recall(self, learnt)
 
-    monkeypatch.setattr(SerialController, "recall", watched)
+    monkeypatch.setattr(Controller, "recall", watched)

@@ -19,9 +19,10 @@ from engine.backend.round import Candidates, Round, Verified
 from engine.backend.tree import TokenTree, follow
 from engine.events import Interval
 from engine.speculative import loops
+from engine.speculative.controller import Controller
+from engine.speculative.costs import DraftCosts
 from engine.speculative.draft_tree import DraftPace, DraftTree, Node
 from engine.speculative.draft_worker import DraftActivity, Outlook
-from engine.speculative.parallel_controller import ParallelController
 
 VOCAB = 1000
 
@@ -64,6 +65,7 @@ class PaperLane:
     clock: Clock
     answer: Sequence[int]
     rng: np.random.Generator
+    costs: DraftCosts
     stuck: bool = False
     busy: bool = False
     computed: float = 0.0
@@ -74,7 +76,6 @@ class PaperLane:
     _committed: int = 0
     _ends: float | None = None
     _begins: float = 0.0
-    _times: list[tuple[int, float]] = field(default_factory=list)
     _spans: list[Interval] = field(default_factory=list)
     _choices: list[int] = field(default_factory=list)
 
@@ -136,14 +137,10 @@ class PaperLane:
         spans, self._spans = tuple(self._spans), []
         return DraftActivity(spans, merit.useful, merit.wasted, hit)
 
-    missing, begun = 0, True
+    missing = 0
 
     def reading_times(self) -> list[tuple[int, float]]:
         return []
-
-    def step_times(self) -> list[tuple[int, float]]:
-        times, self._times = self._times, []
-        return times
 
     def share(self, seconds: float) -> float:
         """Of so many seconds of a verification, those in which a step runs as well."""
@@ -163,7 +160,7 @@ class PaperLane:
                 assert step is not None
                 found = [self._candidates(node) for node in step.nodes]
                 self._speculation.end_step(found, at - self._begins)
-                self._times.append((len(step.nodes), at - self._begins))
+                self.costs.add(len(step.nodes), at - self._begins)
                 self._end(at)
             if self._pace is None or now < self.pair.catching_up:
                 return
@@ -239,7 +236,7 @@ class Written:
 def write(
     monkeypatch: pytest.MonkeyPatch,
     pair: PaperPair,
-    controller: ParallelController,
+    controller: Controller,
     tokens: int = 400,
     **wishes: Any,
 ) -> Written:
@@ -249,8 +246,9 @@ def write(
     rng = np.random.default_rng(wishes.pop("seed", 3))
     stop_at = wishes.pop("stop_at", None)
     answer = rng.integers(1, VOCAB, tokens).tolist()
-    lane = PaperLane(pair, clock, answer, rng, **wishes)
+    lane = PaperLane(pair, clock, answer, rng, controller.costs, **wishes)
     decoding: Any = PaperDecoding(lane, stop_at)
+    controller.begin()
     rounds = list(loops.parallel(decoding, lane, controller))
     written = decoding.tokens[1:]
     assert written == answer[: len(written)]

@@ -16,7 +16,7 @@ from harness import FixedBudget
 from engine.backend.round import Budget, Round, Verified
 from engine.backend.tree import TokenTree
 from engine.events import Interval
-from engine.speculative.serial_controller import SerialController
+from engine.speculative.controller import Controller
 
 NEXT = 0.35
 """Of what a node's children have missed so far, the share that the next one gets."""
@@ -91,7 +91,7 @@ class Course:
         order = [0, *(node + 1 for node in ranked[: budget.nodes])]
         return tree, [chances.get(node, []) for node in order], levels
 
-    def play(self, controller: SerialController, budget: Budget | None) -> Round:
+    def play(self, controller: Controller, budget: Budget | None) -> Round:
         """One round."""
         start, tree, levels = self.clock, TokenTree.root(0), 0
         chances: list[list[float]] = [[]]
@@ -125,7 +125,7 @@ def round_of(
     return Round(tree, verified, verify, (draft,) if draft else ())
 
 
-def speed(pair: Pair, make: Callable[[], SerialController], tokens: int, answers: int) -> float:
+def speed(pair: Pair, make: Callable[[], Controller], tokens: int, answers: int) -> float:
     """Tokens per second of answers of so many tokens, each with a controller of its own."""
     committed, seconds = 0, 0.0
     for number in range(answers):

@@ -11,7 +11,8 @@ from simulated_pairs import round_of
 from engine.backend.round import Budget, Round
 from engine.backend.tree import TokenTree, chain
 from engine.events import Interval
-from engine.speculative.serial_controller import SerialController
+from engine.speculative.controller import Controller
+from engine.speculative.costs import DraftCosts
 
 
 class Machine:
@@ -22,7 +23,11 @@ class Machine:
         self.rng = np.random.default_rng(1)
         self.clock = 0.0
 
-    def play(self, controller: SerialController, budget: Budget | None) -> Round:
+    def proposing(self, levels: int) -> float:
+        """Seconds of drafting so many levels."""
+        return self.level * levels
+
+    def play(self, controller: Controller, budget: Budget | None) -> Round:
         tree, proposing = TokenTree.root(1), 0.0
         start = self.clock
         if budget is not None:
@@ -31,7 +36,7 @@ class Machine:
                 levels += 1
             scores = np.log(self.chance) * np.arange(1, levels + 1)
             tree = controller.prune(chain(1, range(2, 2 + levels), scores.tolist()))
-            proposing = self.level * levels
+            proposing = self.proposing(levels)
         begin = start + proposing
         self.clock = begin + self.verify + self.per_row * tree.drafted
         accepted = 0
@@ -44,7 +49,7 @@ class Machine:
         return done
 
 
-def play(machine: Machine, controller: SerialController, rounds: int = 300) -> list[Round]:
+def play(machine: Machine, controller: Controller, rounds: int = 300) -> list[Round]:
     controller.begin()
     machine.play(controller, None)  # the first token, which never waits for a draft
     return [machine.play(controller, controller.next_budget(20)) for _ in range(rounds)]
@@ -59,14 +64,14 @@ def speed(rounds: list[Round]) -> float:
 
 
 def test_a_cheap_good_draft_goes_deep_and_a_dear_poor_one_does_not() -> None:
-    cheap = play(Machine(level=0.02, verify=1.0, chance=0.9), SerialController(forced=True))
-    dear = play(Machine(level=0.3, verify=1.0, chance=0.5), SerialController(forced=True))
+    cheap = play(Machine(level=0.02, verify=1.0, chance=0.9), Controller(forced=True))
+    dear = play(Machine(level=0.3, verify=1.0, chance=0.5), Controller(forced=True))
     assert mean_drafted(cheap) > 5
     assert mean_drafted(dear) < 2.5
 
 
 def test_drafting_that_pays_is_kept() -> None:
-    controller = SerialController()
+    controller = Controller()
     rounds = play(Machine(level=0.1, verify=1.0, chance=0.8), controller)
     plain = [done for done in rounds if done.draft is None]
     assert len(plain) <= 0.06 * len(rounds), "only what keeps the comparison fresh"
@@ -75,7 +80,7 @@ def test_drafting_that_pays_is_kept() -> None:
 
 
 def test_drafting_that_does_not_pay_is_given_up_in_words_and_tried_again() -> None:
-    controller = SerialController()
+    controller = Controller()
     rounds = play(Machine(level=0.6, verify=1.0, chance=0.2), controller, rounds=600)
     drafting = [index for index, done in enumerate(rounds) if done.draft is not None]
     assert len(drafting) < 0.05 * len(rounds)
@@ -87,7 +92,7 @@ def test_drafting_that_does_not_pay_is_given_up_in_words_and_tried_again() -> No
 
 
 def test_what_has_not_paid_for_long_is_tried_seldom_and_found_when_it_pays() -> None:
-    controller, machine = SerialController(), Machine(level=0.6, verify=1.0, chance=0.2)
+    controller, machine = Controller(), Machine(level=0.6, verify=1.0, chance=0.2)
     answers = [play(machine, controller, rounds=100) for _ in range(8)]
     drafting = [sum(done.draft is not None for done in rounds) for rounds in answers]
     assert 4 <= drafting[0] <= 8
@@ -101,12 +106,12 @@ def test_what_has_not_paid_for_long_is_tried_seldom_and_found_when_it_pays() -> 
 
 
 def test_forced_drafting_always_drafts() -> None:
-    rounds = play(Machine(level=0.9, verify=1.0, chance=0.05), SerialController(forced=True), 100)
+    rounds = play(Machine(level=0.9, verify=1.0, chance=0.05), Controller(forced=True), 100)
     assert all(done.drafted for done in rounds)
 
 
 def test_it_follows_a_change() -> None:
-    controller, machine = SerialController(forced=True), Machine(level=0.05, verify=1.0, chance=0.3)
+    controller, machine = Controller(forced=True), Machine(level=0.05, verify=1.0, chance=0.3)
     low = play(machine, controller, 200)
     machine.chance = 0.95
     high = play(machine, controller, 400)
@@ -114,23 +119,21 @@ def test_it_follows_a_change() -> None:
 
 
 def test_rows_that_cost_are_drafted_sparingly() -> None:
-    free = play(Machine(level=0.02, verify=1.0, chance=0.8), SerialController(forced=True))
-    dear = play(
-        Machine(level=0.02, verify=1.0, chance=0.8, per_row=0.5), SerialController(forced=True)
-    )
+    free = play(Machine(level=0.02, verify=1.0, chance=0.8), Controller(forced=True))
+    dear = play(Machine(level=0.02, verify=1.0, chance=0.8, per_row=0.5), Controller(forced=True))
     assert mean_drafted(dear) < mean_drafted(free) - 1
 
 
 def test_the_last_token_needs_no_draft() -> None:
-    assert SerialController(forced=True).next_budget(0) is None
+    assert Controller(forced=True).next_budget(0) is None
 
 
-def reading_controller(*, forced: bool = False, pace: float = 0.05) -> SerialController:
+def reading_controller(*, forced: bool = False, pace: float = 0.05) -> Controller:
     """A controller that knows the machine below, whose draft reads a token in so many seconds."""
-    controller, machine = SerialController(forced=forced), MACHINE
+    controller, machine = Controller(forced=forced), MACHINE
     for _ in range(10):
         play(machine, controller, 30)
-    controller.has_read(1000, 1000 * pace)
+    controller.has_read([(1000, 1000 * pace)])
     controller.begin()
     machine.play(controller, None)
     return controller
@@ -164,7 +167,7 @@ def test_all_is_read_once_the_answer_is_long_where_the_end_does_not_do(*, forced
     controller, unread = reading_controller(forced=forced), 400
     read, rounds = controller.to_read(unread, 5000), 0
     assert 0 < read < unread
-    controller.has_read(read, read * 0.05)
+    controller.has_read([(read, read * 0.05)])
     useless = Machine(level=0.3, verify=1.0, chance=0.1)
     plain = 0
     while not (count := controller.to_read(unread, 5000)):
@@ -175,14 +178,15 @@ def test_all_is_read_once_the_answer_is_long_where_the_end_does_not_do(*, forced
     assert count == unread
     assert 40 < rounds < 80
     assert plain == 0 if forced else plain > 0.6 * rounds, "it is given up soon"
-    controller.has_read(count, count * 0.05)
+    controller.has_read([(count, count * 0.05)])
     assert controller.to_read(0, 5000) == 0
     assert controller.next_budget(500) is not None, "what was believed of whole texts still holds"
 
 
 def test_all_is_not_read_where_the_end_does() -> None:
     controller = reading_controller()
-    controller.has_read(count := controller.to_read(400, 5000), count * 0.05)
+    count = controller.to_read(400, 5000)
+    controller.has_read([(count, count * 0.05)])
     for _ in range(300):
         assert not controller.to_read(400, 5000)
         MACHINE.play(controller, controller.next_budget(500))
@@ -198,7 +202,7 @@ def test_where_drafting_is_forced_the_end_is_read_at_any_price() -> None:
     controller = reading_controller(forced=True, pace=5.0)
     count = controller.to_read(3000, 500)
     assert 16 <= count < 100
-    controller.has_read(count, count * 5.0)
+    controller.has_read([(count, count * 5.0)])
     assert controller.next_budget(100) is not None
 
 
@@ -211,7 +215,7 @@ def copied(chance: float, length: int = 20) -> TokenTree:
 
 
 def test_what_lookup_is_sure_of_is_verified_without_drafting() -> None:
-    controller = SerialController(forced=True)
+    controller = Controller(forced=True)
     play(MACHINE, controller, 50)
     assert controller.alone(copied(0.99)).drafted > 5
     assert controller.alone(copied(0.2)).drafted == 0, "a usual round brings more"
@@ -219,7 +223,7 @@ def test_what_lookup_is_sure_of_is_verified_without_drafting() -> None:
 
 
 def test_where_drafting_does_not_pay_lookup_is_used_as_soon_as_it_does() -> None:
-    controller = SerialController()
+    controller = Controller()
     play(Machine(level=0.6, verify=1.0, chance=0.2, per_row=0.1), controller, 200)
     assert controller.fallback_reason is not None
     assert controller.alone(copied(0.6)).drafted
@@ -228,7 +232,7 @@ def test_where_drafting_does_not_pay_lookup_is_used_as_soon_as_it_does() -> None
 
 def test_rows_of_lookup_behind_a_draft_are_not_the_drafts() -> None:
     """They neither make its levels seem cheap nor its trees large."""
-    plain, cascade = SerialController(forced=True), SerialController(forced=True)
+    plain, cascade = Controller(forced=True), Controller(forced=True)
     for controller, more in ((plain, 0), (cascade, 12)):
         machine = Machine(level=0.3, verify=1.0, chance=0.8)
         play(machine, controller, 60)
@@ -255,3 +259,36 @@ def test_rows_of_lookup_behind_a_draft_are_not_the_drafts() -> None:
     assert other is not None
     assert (one.nodes, one.depth, one.width) == (other.nodes, other.depth, other.width)
     assert cascade.acceptance == pytest.approx(plain.acceptance)
+
+
+class OnePass(DraftCosts):
+    """Costs of a draft that proposes a whole chain in one pass, however long it is."""
+
+    def draft_seconds(self, depth: int, width: int) -> float:
+        del depth
+        return self.of(width)
+
+    def learn(self, depth: int, width: int, seconds: float) -> None:
+        del depth
+        self.add(width, seconds)
+
+
+class OnePassMachine(Machine):
+    """A machine whose draft takes as long for ten levels as for one."""
+
+    def proposing(self, levels: int) -> float:
+        del levels
+        return self.level
+
+
+def test_how_deep_depends_on_what_the_drafter_says_a_budget_takes() -> None:
+    """The same first level, and others that cost as much again or nothing."""
+    each = Machine(level=0.4, verify=1.0, chance=0.75)
+    once = OnePassMachine(level=0.4, verify=1.0, chance=0.75)
+    shallow = play(each, Controller(costs=DraftCosts((0.4,))))
+    deep = play(once, Controller(costs=OnePass((0.4,))))
+    assert mean_drafted(shallow) < 3
+    assert mean_drafted(deep) > 6
+    taught = Controller(costs=(costs := OnePass((0.1,))))
+    play(once, taught)
+    assert costs.draft_seconds(8, 1) == pytest.approx(0.4, rel=0.15), "taught by rounds"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from virtual_time import Text, Timed, at_fixed_depths, busy, calm, plainly, texts, write
 
-from engine.speculative.serial_controller import SerialController
+from engine.speculative.controller import Controller
 
 ANSWERS = 10
 LENGTHS = (64, 128, 256)
@@ -45,12 +45,12 @@ def pair_of(
     return Timed(seconds, level / 1e3, begin / 1e3, acceptance, spread)
 
 
-def first_ever(pair: Timed) -> SerialController:
+def first_ever(pair: Timed) -> Controller:
     """Nothing is known but what the plan expects, wrongly."""
-    return SerialController(pair.expectation(SLOWER, WORSE))
+    return Controller(pair.expectation(SLOWER, WORSE))
 
 
-def known(pair: Timed, noise: Noise) -> SerialController:
+def known(pair: Timed, noise: Noise) -> Controller:
     """The same after three answers and a new start."""
     before = first_ever(pair)
     for seed in range(900, 903):
@@ -60,7 +60,7 @@ def known(pair: Timed, noise: Noise) -> SerialController:
     return again
 
 
-def seconds(pair: Timed, tokens: int, controller: SerialController, noise: Noise) -> list[float]:
+def seconds(pair: Timed, tokens: int, controller: Controller, noise: Noise) -> list[float]:
     """Of answers in a row, in which the controller goes on learning."""
     return [
         write(pair, text, tokens, controller, noise(number))
@@ -137,7 +137,7 @@ HELD = ((1, 5.8), (2, 10.0), (3, 13.2), (4, 16.6), (5, 20.0), (8, 30.0), (16, 60
 """The starter beside a program that holds a core: rows, which want both, cost far more than one."""
 
 
-def after_others(pair: Timed, answers: int, seed: int) -> tuple[SerialController, list[float]]:
+def after_others(pair: Timed, answers: int, seed: int) -> tuple[Controller, list[float]]:
     """Ten answers, then some while others hold a core; the seconds of these, were that not so."""
     controller = first_ever(pair)
     for number in range(10):

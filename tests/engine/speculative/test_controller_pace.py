@@ -11,7 +11,7 @@ from simulated_pairs import Course, Pair, best_fixed, speed
 
 from engine.backend.round import Budget
 from engine.plan.plan import BUCKETS, WIDTHS, Expectation
-from engine.speculative.serial_controller import SerialController
+from engine.speculative.controller import Controller
 
 
 def rows(*seconds: float) -> Callable[[int], float]:
@@ -62,7 +62,7 @@ def test_short_answers_are_fast_as_well(wrong: str) -> None:
         best = BEST.setdefault(name, best_fixed(pair, BUDGETS))
         told = expected(pair, *WRONG[wrong])
         for tokens, found in shares.items():
-            rate = speed(pair, partial(SerialController, told), tokens, 768 // tokens)
+            rate = speed(pair, partial(Controller, told), tokens, 768 // tokens)
             found.append(rate / best)
             assert found[-1] > LEAST[tokens], (name, tokens)
     for tokens, least in ((16, 0.87), (64, 0.9), (256, 0.91)):
@@ -76,12 +76,12 @@ BEST: dict[str, float] = {}
 def test_nobody_has_told_what_to_expect() -> None:
     for name, pair in PAIRS.items():
         best = BEST.setdefault(name, best_fixed(pair, BUDGETS))
-        assert speed(pair, SerialController, 256, 3) > 0.75 * best, name
+        assert speed(pair, Controller, 256, 3) > 0.75 * best, name
 
 
 def test_the_first_tree_is_about_as_large_as_expected_and_none_is_wider_than_told() -> None:
     few = Expectation((1.0,) * len(BUCKETS), (0.1, 0.1, 0.1), 0.7, nodes=6, depth=4)
-    budget, first = (SerialController(told, forced=True).next_budget(30) for told in (few, None))
+    budget, first = (Controller(told, forced=True).next_budget(30) for told in (few, None))
     assert budget is not None
     assert first is not None
     assert (budget.nodes, budget.width) == (7, 4)
@@ -95,7 +95,7 @@ def test_width_that_brings_nothing_is_given_up() -> None:
     widths = []
     for pair in (sure, torn):
         controller, course = (
-            SerialController(expected(pair, 1, 1)),
+            Controller(expected(pair, 1, 1)),
             Course(pair, np.random.default_rng(1)),
         )
         controller.begin()

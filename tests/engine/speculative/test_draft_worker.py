@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from threading import Semaphore
 from threading import enumerate as threads
@@ -29,9 +29,9 @@ from engine.backend.native.library import Format
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
 from engine.events import Interval
-from engine.speculative.costs import StepSeconds
+from engine.speculative.costs import DraftCosts
 from engine.speculative.draft_tree import DraftPace
-from engine.speculative.draft_worker import DraftWorker
+from engine.speculative.draft_worker import DraftWorker, ParallelDraft
 from engine.speculative.drafters.model import StandaloneDrafter
 
 if TYPE_CHECKING:
@@ -356,7 +356,7 @@ def test_what_has_read_the_end_drafts_as_if_nothing_had_been_before(
     params, rng, tokens = PARAMS[sampling], np.random.default_rng(9), list(PROMPT)
     with lane_of(draft).worker(context(tokens, params), reads=0) as following:
         following.set_pace(FEW)
-        assert (following.missing, following.begun) == (len(PROMPT), False)
+        assert (following.missing, following._model.begun) == (len(PROMPT), False)
         commit(following, tokens, [7])
         following.read(16)
         for _ in range(5):
@@ -365,7 +365,7 @@ def test_what_has_read_the_end_drafts_as_if_nothing_had_been_before(
             own = tokens[len(PROMPT) + 1 - 16 :]
             assert assert_right(draft, own, params, tree, before=len(tokens) - len(own)) >= 6
             commit(following, tokens, taken(tree, rng, 0.7))
-        assert (following.missing, following.begun) == (len(tokens), True)
+        assert (following.missing, following._model.begun) == (len(tokens), True)
         following.read(len(tokens))
         assert following.missing == 0, "it is being read"
         for _ in range(3):
@@ -402,12 +402,25 @@ def test_a_step_of_which_nothing_can_come_is_not_waited_for(draft: Watched) -> N
         assert_right(draft, [*PROMPT, wrong], PARAMS["greedy"], following.tree(100))
 
 
+class Learnt(DraftCosts):
+    """Costs that remember what they have learnt from."""
+
+    def __init__(self, levels: Sequence[float]) -> None:
+        super().__init__(levels, beside=True)
+        self.steps: list[tuple[int, float]] = []
+
+    def add(self, size: int, seconds: float) -> None:
+        self.steps.append((size, seconds))
+        super().add(size, seconds)
+
+
 def test_it_tells_when_it_drafted_and_what_came_of_it(draft: Watched) -> None:
     rng, tokens = np.random.default_rng(0), list(PROMPT)
     spans: list[Interval] = []
-    steps: list[tuple[int, float]] = []
+    costs = Learnt([0.01])
     useful = wasted = 0.0
-    with lane_of(draft).worker(context(tokens)) as following:
+    lane = ParallelDraft(draft, PrefixCache(draft, 512, 1 << 28), costs=costs)
+    with lane.worker(context(tokens)) as following:
         following.set_pace(FEW)
         for _ in range(12):
             at_rest(following)
@@ -418,15 +431,14 @@ def test_it_tells_when_it_drafted_and_what_came_of_it(draft: Watched) -> None:
             assert lately.hit <= bool(hit)
             spans += lately.drafting
             useful, wasted = useful + lately.useful, wasted + lately.wasted
-            steps += following.step_times()
     assert all(span.seconds >= 0 for span in spans)
     assert all(one.end <= two.start for one, two in pairwise(spans))
     assert useful > 0
     assert wasted > 0
-    drafted = sum(seconds for _, seconds in steps)
+    drafted = sum(seconds for _, seconds in costs.steps)
     assert useful + wasted <= drafted + 1e-9
     assert drafted <= sum(span.seconds for span in spans) + 1e-9
-    assert all(rows >= 1 for rows, _ in steps)
+    assert all(rows >= 1 for rows, _ in costs.steps)
 
 
 def test_lookups_are_added_after_a_commit(draft: Watched) -> None:
@@ -494,14 +506,17 @@ def test_a_draft_that_does_not_answer_is_given_up(
 
 
 def test_how_long_a_step_takes_is_told_by_those_of_its_width() -> None:
-    seconds = StepSeconds()
-    assert seconds.left(1, 0.0) is None
-    for _ in range(20):
-        seconds.observe(1, 2.0)
-        seconds.observe(8, 4.0)
-    assert seconds.left(2, 0.5) == pytest.approx(1.5)
-    assert seconds.left(7, 0.5) == pytest.approx(3.5)
-    assert seconds.left(1, 6.0) == pytest.approx(4.0)  # late: it may be so for as long again
-    for _ in range(40):
-        seconds.observe(1, 1.0)
-    assert seconds.left(1, 0.0) == pytest.approx(1.0, rel=0.01)
+    costs = DraftCosts((1.0, 1.0, 1.0, 1.0), beside=True)
+    assert costs.left(1, 0.0) is None, "what is only expected nobody waits for"
+    for _ in range(80):
+        costs.add(1, 2.0)
+        costs.add(8, 4.0)
+    assert costs.left(1, 0.5) == pytest.approx(1.5, rel=0.01)
+    assert costs.left(8, 0.5) == pytest.approx(3.5, rel=0.01)
+    between = costs.left(4, 0.0)
+    assert between is not None
+    assert 2.0 < between < 4.0
+    assert costs.left(1, 6.0) == pytest.approx(4.0, rel=0.01)  # late: as long again, maybe
+    for _ in range(200):
+        costs.add(1, 1.0)
+    assert costs.left(1, 0.0) == pytest.approx(1.0, rel=0.01)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from harness import beside
 from simulated_pairs import round_of
 from virtual_time import Text, Timed, calm, write
 
@@ -15,9 +16,8 @@ from engine.devices.kept_measurements import KeptLearnt
 from engine.events import Interval
 from engine.model.text.kinds_of_text import TextKind
 from engine.plan.plan import BUCKETS, Expectation
+from engine.speculative.controller import Controller
 from engine.speculative.costs import Learnt
-from engine.speculative.parallel_controller import ParallelController
-from engine.speculative.serial_controller import SerialController
 
 PROSE, CODE, LIST = TextKind.PROSE, TextKind.CODE, TextKind.LIST
 PAIR = Timed(
@@ -31,11 +31,11 @@ DIFFERENT = {PROSE: 0.3, CODE: 0.95}
 ALIKE = {PROSE: 0.7, CODE: 0.7}
 
 
-def fresh() -> SerialController:
-    return SerialController(PAIR.expectation())
+def fresh() -> Controller:
+    return Controller(PAIR.expectation())
 
 
-def taught(seeds: int = 4) -> SerialController:
+def taught(seeds: int = 4) -> Controller:
     """A controller that has written some prose and some code."""
     controller = fresh()
     for seed in range(seeds):
@@ -43,7 +43,7 @@ def taught(seeds: int = 4) -> SerialController:
     return controller
 
 
-def started(learnt: Learnt) -> SerialController:
+def started(learnt: Learnt) -> Controller:
     """A controller after a new start and the first round of an answer."""
     controller = fresh()
     controller.recall(learnt)
@@ -53,7 +53,7 @@ def started(learnt: Learnt) -> SerialController:
     return controller
 
 
-def depth(controller: SerialController, kind: TextKind) -> int:
+def depth(controller: Controller, kind: TextKind) -> int:
     """Depth of the next round where the text goes on with this kind."""
     controller.turn_to(kind)
     budget = controller.next_budget(30)
@@ -129,7 +129,7 @@ def test_telling_kinds_apart_that_are_alike_costs_nothing() -> None:
 @pytest.mark.parametrize("recalled", [False, True])
 def test_both_lanes_go_by_the_kind(recalled: bool) -> None:
     expected = Expectation((1.0,) * len(BUCKETS), (0.1, 0.1, 0.1), 0.6)
-    controller = ParallelController(expected, forced=True)
+    controller = beside(expected, forced=True)
     controller.begin()
     tree = chain(0, (1, 2), (-0.1, -0.2))
     for number in range(60):
@@ -137,10 +137,10 @@ def test_both_lanes_go_by_the_kind(recalled: bool) -> None:
         accepted, offered = (2, 2) if number % 20 >= 10 else (0, 1)
         kept, verify = controller.prune(tree), Interval(0.0, 1.0)
         done = round_of(kept, None, verify, accepted=accepted, offered=offered)
-        controller.observe(done, 1.0, [], ready=True)
+        controller.observe(done, 1.0, ready=True)
     if recalled:
         learnt = controller.learnt
-        controller = ParallelController(expected, forced=True)
+        controller = beside(expected, forced=True)
         controller.recall(learnt)
     controller.turn_to(CODE)
     code = controller.lanes

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness import SAMPLINGS, decode
+from harness import SAMPLINGS, beside, decode
 from native_models import native_decoder
 from parallel_runs import (
     LIMIT_S,
@@ -31,7 +31,6 @@ from engine.speculative import draft_worker
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_worker import DraftWorker, Outlook
 from engine.speculative.drafters.lookup import LookupDrafter
-from engine.speculative.parallel_controller import ParallelController
 
 VOCAB = 320
 Pair = tuple[Decoder, Decoder]
@@ -168,7 +167,8 @@ def test_limit_and_context_end_and_a_draft_whose_context_ends_before(
 @pytest.mark.usefixtures("scripted")
 def test_its_own_controller(wishes: dict[str, bool], pair: Pair) -> None:
     target, draft = pair
-    rng, lane, controller = np.random.default_rng(2), lane_of(draft), ParallelController(**wishes)
+    rng, lane = np.random.default_rng(2), lane_of(draft)
+    controller = beside(costs=lane.costs, **wishes)
     for _ in range(2):
         prompt = random_prompt(rng)
         plain = decode(target, prompt, SAMPLINGS["sampled"], max_tokens=120)
@@ -303,7 +303,7 @@ def test_a_draft_that_does_not_answer_holds_nobody_up(
             lane,
             prompt,
             sampling,
-            controller=ParallelController(ahead=True),
+            controller=beside(costs=lane.costs, ahead=True),
             patient=False,
             written=written,
             prepared=lambda: draft.stuck.wait(LIMIT_S),

@@ -22,7 +22,7 @@ from engine.backend.tree import TokenTree, chain
 from engine.events import Interval
 from engine.model.text.kinds_of_text import TextKind
 from engine.plan.plan import BUCKETS, Expectation
-from engine.speculative.serial_controller import SerialController
+from engine.speculative.controller import Controller
 
 AHEAD = 16
 """Tokens of a text beyond those that an answer needs."""
@@ -125,7 +125,7 @@ def busy(seed: int) -> Iterator[float]:
 
 
 def write(
-    pair: Timed, text: Text, tokens: int, controller: SerialController, noise: Iterator[float]
+    pair: Timed, text: Text, tokens: int, controller: Controller, noise: Iterator[float]
 ) -> float:
     """Seconds from the first token of an answer to its last, were there no noise."""
     controller.begin()
@@ -145,7 +145,7 @@ def _play(
     pair: Timed,
     text: Text,
     position: int,
-    controller: SerialController,
+    controller: Controller,
     budget: Budget | None,
     noise: Iterator[float],
     slower: float = 1.0,
