@@ -29,6 +29,9 @@ NATIVE_KINDS = {
 }
 """Kinds of stored tensors that there are products for, by ggml's names."""
 
+PACKABLE = (Format.Q4, Format.Q8, Format.BF16, Format.F16, Format.F32)
+"""Formats that matrices of floats can be packed in."""
+
 _SOURCES = {"float32": Format.F32, "float16": Format.F16, "uint16": Format.BF16}
 _STORED = "uint8"
 _NOT_FINITE = -16
