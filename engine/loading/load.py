@@ -11,6 +11,7 @@ from traceback import clear_frames
 
 import numpy as np
 
+from engine.backend.cpu import CpuDevice
 from engine.backend.decoder import Decoder
 from engine.backend.ledger import Account, Ledger, Purpose
 from engine.backend.prefix_cache import PrefixCache
@@ -166,6 +167,12 @@ class LoadedPair:
         """The account in which an answer enters the memory it takes."""
         processor = self.devices.get(CPU)
         return None if processor is None else Account(processor.ledger, "target")
+
+    @property
+    def threads(self) -> int | None:
+        """Threads that compute on the CPU, and draw; None: one for each core."""
+        processor = self.devices.get(CPU)
+        return processor.threads if isinstance(processor, CpuDevice) else None
 
     @property
     def drafts(self) -> bool:

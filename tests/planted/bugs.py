@@ -87,6 +87,7 @@ from planning_bugs import (
     disturbed_answers_move_the_model,
     drafts_leave_their_embedding_behind,
     drafts_take_no_memory,
+    draws_on_every_core,
     features_take_no_memory,
     states_left_out_of_an_offered_context,
 )
@@ -469,6 +470,7 @@ BUGS: dict[str, Bug] = {
             disturbed_answers_move_the_model,
             ("tests/engine/service/test_placement_watch.py",),
         ),
+        Bug(draws_on_every_core, ("tests/engine/loading/test_loading.py",)),
         Bug(features_take_no_memory, _PLAN),
         Bug(states_left_out_of_an_offered_context, ("tests/engine/plan/test_planner.py",)),
         Bug(failed_loads_keep_what_they_had, ("tests/engine/session/test_accelerated.py",)),
