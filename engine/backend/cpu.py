@@ -10,7 +10,7 @@ from engine.backend.device import Transfers
 from engine.backend.ledger import Account, Ledger
 from engine.backend.native.library import Format, StaleLibrary, library
 from engine.backend.segment import Backend
-from engine.backend.shared import Loan
+from engine.backend.shared import NO_LOAN, Loan
 from engine.commands import KvType, WeightFormat
 from engine.errors import Absent
 from engine.language import tr
@@ -97,7 +97,7 @@ def cpu_backend(
     weights: WeightFormat,
     threads: int | None = None,
     account: Account | None = None,
-    loan: Loan | None = None,
+    loan: Loan = NO_LOAN,
     kv: KvType = KvType.F16,
 ) -> Backend:
     """The backend for a format that `choose_format` gave; torch is imported for F32 only.
@@ -145,7 +145,7 @@ class CpuDevice:
         self,
         weights: WeightFormat,
         owner: str,
-        loan: Loan | None = None,
+        loan: Loan = NO_LOAN,
         kv: KvType = KvType.F16,
     ) -> Backend:
         """Compiles segments whose allocations are entered for `owner`."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from engine.backend.ledger import Ledger
 from engine.backend.segment import Backend
-from engine.backend.shared import Loan
+from engine.backend.shared import NO_LOAN, Loan
 from engine.commands import KvType, WeightFormat
 from engine.events import Interval
 
@@ -56,7 +56,7 @@ class Device(Protocol):
         self,
         weights: WeightFormat,
         owner: str,
-        loan: Loan | None = None,
+        loan: Loan = NO_LOAN,
         kv: KvType = KvType.F16,
     ) -> Backend:
         """Compiles segments whose allocations are entered for `owner` ("target", "draft").

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -314,6 +314,11 @@ def features_are_own(config: ModelConfig, features: Floats | None, rows: int) ->
 
 class Backend(Protocol):
     """Compiles segments for one device."""
+
+    @property
+    def kept(self) -> Mapping[Hashable, object]:
+        """Matrices of the model compiled last that a head may borrow, by names and format."""
+        ...
 
     def compile(
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool

@@ -17,7 +17,7 @@ from engine.backend.accelerator.sizes import shared_bytes
 from engine.backend.device import Transfers
 from engine.backend.ledger import Account, Allocation, Ledger, Purpose
 from engine.backend.segment import Backend
-from engine.backend.shared import Loan
+from engine.backend.shared import NO_LOAN, Loan
 from engine.commands import KvType, WeightFormat
 from engine.machine.garbage import collect_garbage
 
@@ -97,7 +97,7 @@ class TorchDevice:
         self,
         weights: WeightFormat,
         owner: str,
-        loan: Loan | None = None,
+        loan: Loan = NO_LOAN,
         kv: KvType = KvType.F16,  # noqa: ARG002 - keys and values are 16-bit floats here
     ) -> Backend:
         """Compiles segments whose allocations are entered for `owner`.

@@ -41,7 +41,7 @@ from engine.backend.segment import (
     features_are_own,
     own_cache,
 )
-from engine.backend.shared import Borrowed, Loan, Shared
+from engine.backend.shared import NO_LOAN, Loan, Shared
 from engine.backend.step import Step
 from engine.commands import KvType
 from engine.model.config import ModelConfig
@@ -65,10 +65,10 @@ class NativeBackend:
         fmt: Format | None,
         pool: ThreadPool | None = None,
         account: Account | None = None,
-        loan: Loan | None = None,
+        loan: Loan = NO_LOAN,
         kv: KvType = KvType.F16,
     ) -> None:
-        self._format, self._loan, self._kv = fmt, loan or Loan({}), kv
+        self._format, self._loan, self._kv = fmt, loan, kv
         self._pool = pool or shared_pool()
         self._account = account or unlimited()
         self._shared: Shared[Packed] = Shared()
@@ -82,11 +82,8 @@ class NativeBackend:
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
     ) -> NativeSegment:
         """Build the segment `blocks`, with the embedding before and the head after it if asked."""
-        lender = self._loan.lender
-        packed = lender.kept if isinstance(lender, NativeBackend) else {}
-        borrowed = Borrowed(self._loan.lent, packed)
         packer = BlockPacker(
-            config, weights, self._format, self._pool, self._account, self._shared, borrowed
+            config, weights, self._format, self._pool, self._account, self._shared, self._loan
         )
         return NativeSegment(
             config, packer, blocks, self._pool, self._account, self._kv, embed=embed, head=head

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from engine.backend.cpu import NATIVE_FORMATS, native_is_built
@@ -15,7 +15,7 @@ from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.segment import NativeBackend, NativeSegment
 from engine.backend.round import Drafted, DraftRequest, Verified, VerifyRequest
 from engine.backend.segment import Segment, SegmentCache, SegmentOutput, features_are_own, own_cache
-from engine.backend.shared import Loan
+from engine.backend.shared import NO_LOAN, Loan
 from engine.backend.simulated.processor import Processor, Work, work_of
 from engine.backend.simulated.spec import (
     DEVICE,
@@ -42,20 +42,22 @@ class SimulatedBackend:
     Args:
         backend: compiles the native ones inside.
         processor: what computes.
-
-    Attributes:
-        native: the backend inside.
     """
 
     def __init__(self, backend: NativeBackend, processor: Processor) -> None:
-        self.native, self._processor = backend, processor
+        self._native, self._processor = backend, processor
+
+    @property
+    def kept(self) -> Mapping[Hashable, object]:
+        """Matrices of the model compiled last."""
+        return self._native.kept
 
     def compile(
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
     ) -> SimulatedSegment:
         """Build the segment `blocks`, with the embedding before and the head after it if asked."""
         self._processor.check()
-        native = self.native.compile(config, weights, blocks, embed=embed, head=head)
+        native = self._native.compile(config, weights, blocks, embed=embed, head=head)
         return SimulatedSegment(native, self._processor)
 
 
@@ -283,7 +285,7 @@ class SimulatedDevice:
         self,
         weights: WeightFormat,
         owner: str,
-        loan: Loan | None = None,
+        loan: Loan = NO_LOAN,
         kv: KvType = KvType.F16,
     ) -> SimulatedBackend:
         """Compiles segments whose allocations are entered for `owner`.
@@ -297,8 +299,6 @@ class SimulatedDevice:
                 tr("Choose a format other than f32; a C compiler builds the backend."),
             )
         account = Account(self.ledger, owner)
-        if loan is not None and isinstance(loan.lender, SimulatedBackend):
-            loan = replace(loan, lender=loan.lender.native)
         native = NativeBackend(NATIVE_FORMATS.get(weights), ThreadPool(1), account, loan, kv)
         return SimulatedBackend(native, self.processor)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.backend.device import Transfers
 from engine.backend.ledger import Account, Allocation, Ledger, Purpose
 from engine.backend.segment import Backend
-from engine.backend.shared import Loan
+from engine.backend.shared import NO_LOAN, Loan
 from engine.backend.webgpu.adapters import adapter_named, is_software
 from engine.backend.webgpu.gpu import Gpu
 from engine.backend.webgpu.segment import WebGpuBackend
@@ -53,7 +53,7 @@ class WebGpuDevice:
         self,
         weights: WeightFormat,
         owner: str,
-        loan: Loan | None = None,
+        loan: Loan = NO_LOAN,
         kv: KvType = KvType.F16,  # noqa: ARG002 - keys and values are 16-bit floats here
     ) -> Backend:
         """Compiles segments whose allocations are entered for `owner`.
