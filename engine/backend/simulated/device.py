@@ -61,7 +61,7 @@ class SimulatedBackend:
         return SimulatedSegment(native, self._processor)
 
 
-class SimulatedCache:
+class SimulatedCache(SegmentCache):
     """Keys and values of one sequence on the device."""
 
     def __init__(self, native: NativeCache, work: Work, processor: Processor) -> None:
