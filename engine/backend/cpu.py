@@ -6,7 +6,7 @@ import logging
 from functools import cache
 from math import ceil
 
-from engine.backend.device import Transfers
+from engine.backend.device import Device, Transfers
 from engine.backend.ledger import Account, Ledger
 from engine.backend.native.library import Format, StaleLibrary, library
 from engine.backend.segment import Backend
@@ -120,7 +120,7 @@ def cpu_backend(
     return NativeBackend(NATIVE_FORMATS.get(weights), shared_pool(threads), account, loan, kv)
 
 
-class CpuDevice:
+class CpuDevice(Device):
     """The processor and its memory; see `engine.backend.device.Device`.
 
     Args:
@@ -132,14 +132,9 @@ class CpuDevice:
     """
 
     def __init__(self, budget: int | None = None, threads: int | None = None) -> None:
-        self.ledger = Ledger(CPU, tr("Memory"), budget)
-        self.transfers = Transfers()  # none: the host's memory is its own
+        # There are no copies: the host's memory is its own.
+        super().__init__(Ledger(CPU, tr("Memory"), budget), Transfers())
         self.threads = threads
-
-    @property
-    def name(self) -> str:
-        """Name of the device in plans."""
-        return self.ledger.device
 
     def backend(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from engine.backend.cpu import NATIVE_FORMATS, native_is_built
-from engine.backend.device import Transfers
+from engine.backend.device import Device
 from engine.backend.ledger import Account, Ledger, Purpose
 from engine.backend.native.cache import NativeCache
 from engine.backend.native.pool import CancelFlag, ThreadPool
@@ -243,7 +243,7 @@ def _levels(parents: Sequence[int]) -> list[int]:
     return [counts[depth] for depth in range(len(counts))]
 
 
-class SimulatedDevice:
+class SimulatedDevice(Device):
     """See `engine.backend.device.Device`. Everything it holds goes with its models and itself.
 
     Its memory and its core are the host's: it shows how the modes work, and is no faster.
@@ -261,19 +261,10 @@ class SimulatedDevice:
         self.processor = Processor(spec)
         self._ceiling = spec.memory if budget is None else min(budget, spec.memory)
         self._others = 0
-        self.ledger = Ledger(DEVICE, simulated_name(), self._ceiling)
+        ledger = Ledger(DEVICE, simulated_name(), self._ceiling)
+        super().__init__(ledger, self.processor.transfers)
         declared = spec.runtime_bytes  # and nothing of it is really there
         self._runtime = self.ledger.take("device", Purpose.RUNTIME, declared, lambda: 0)
-
-    @property
-    def name(self) -> str:
-        """Name of the device in plans."""
-        return DEVICE
-
-    @property
-    def transfers(self) -> Transfers:
-        """Its copies, as long as declared."""
-        return self.processor.transfers
 
     @property
     def accelerator(self) -> Accelerator:
