@@ -97,17 +97,12 @@ def set_cache_budgets(
         more = (max(left[name], 0) * part / nbytes for name, nbytes in size.items() if nbytes)
         pool.budget_bytes = pool.nbytes * (1 + int(min(more, default=0)))
         if ledger is not None:
-            pool.spare = partial(_spare, ledger, int(_free(plan.on(CPU)) * KV_SHARE))
+            pool.spare = partial(ledger.spare, int(_free(plan.on(CPU)) * KV_SHARE))
 
 
 def _free(planned: DeviceMemory) -> int:
     """Return the bytes of the host beside the weights."""
     return planned.budget - planned.target - planned.draft
-
-
-def _spare(ledger: Ledger, room: int) -> int:
-    """Return the bytes of a room that the caches' memory leaves by now; negative: it is over."""
-    return room - ledger.touched(Purpose.KV, Purpose.FEATURES)
 
 
 def _room(ledger: Ledger, planned: DeviceMemory) -> int:
