@@ -126,12 +126,15 @@ class CpuDevice:
     Args:
         budget: most bytes that models may hold in memory; None: no limit.
         threads: of a pool that its backends share; None: a thread per available core.
+
+    Attributes:
+        threads: the same.
     """
 
     def __init__(self, budget: int | None = None, threads: int | None = None) -> None:
         self.ledger = Ledger(CPU, tr("Memory"), budget)
         self.transfers = Transfers()  # none: the host's memory is its own
-        self._threads = threads
+        self.threads = threads
 
     @property
     def name(self) -> str:
@@ -146,7 +149,7 @@ class CpuDevice:
         kv: KvType = KvType.F16,
     ) -> Backend:
         """Compiles segments whose allocations are entered for `owner`."""
-        return cpu_backend(weights, self._threads, Account(self.ledger, owner), loan, kv)
+        return cpu_backend(weights, self.threads, Account(self.ledger, owner), loan, kv)
 
     def close(self) -> None:
         """Do nothing: no memory is held beside models."""

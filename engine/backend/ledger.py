@@ -95,6 +95,11 @@ class Allocation:
     mapped: bool
     _released: deque[Allocation] = field(repr=False)
 
+    @property
+    def by_now(self) -> int:
+        """Bytes of it that exist by now."""
+        return self.nbytes if self.touched is None else self.touched()
+
     def release(self) -> None:
         """Give it back; a second time does nothing. Takes no lock, so a finalizer may call it."""
         self._released.append(self)
@@ -175,7 +180,7 @@ class Ledger:
         sums: dict[tuple[str, Purpose], tuple[int, int, int]] = {}
         for entry in entries:
             nbytes, touched, mapped = sums.get((entry.owner, entry.purpose), (0, 0, 0))
-            now = entry.nbytes if entry.touched is None else entry.touched()
+            now = entry.by_now
             sums[entry.owner, entry.purpose] = (
                 nbytes + entry.nbytes,
                 touched + now,
@@ -183,6 +188,13 @@ class Ledger:
             )
         lines = [Held(*key, *amounts, peaks[key]) for key, amounts in sums.items()]
         return tuple(sorted(lines, key=lambda line: -line.nbytes))
+
+    def touched(self, *purposes: Purpose) -> int:
+        """Bytes for these purposes that exist by now."""
+        with self._lock:
+            self._settled()
+            entries = [entry for entry in self._entries if entry.purpose in purposes]
+        return sum(entry.by_now for entry in entries)
 
     def _enter(self, entry: Allocation) -> bool:
         with self._lock:

@@ -7,7 +7,7 @@ there already, or how soon its answer began, would tell what others have written
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from engine.backend.decoder import Decoder
@@ -24,13 +24,17 @@ class PrefixCache:
     Args:
         decoder: the model.
         context: most committed tokens per state.
-        budget_bytes: most bytes of keys and values; at least one state is always kept.
+        budget_bytes: most bytes that may be reserved; at least one state is always kept.
+
+    Attributes:
+        spare: bytes of memory that are left for it by now, where memory comes as it is touched.
     """
 
     def __init__(self, decoder: Decoder, context: int, budget_bytes: int = 0) -> None:
         self.decoder = decoder
         self.context = context
         self.budget_bytes = budget_bytes
+        self.spare: Callable[[], int] | None = None
         self._states: dict[SequenceState, str] = {}  # with who asked; most recently used last
 
     def __len__(self) -> int:
@@ -38,7 +42,7 @@ class PrefixCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes reserved by all states."""
+        """Bytes reserved by all states, snapshots included."""
         return sum(state.nbytes for state in self._states)
 
     def drop(self, state: SequenceState) -> None:
@@ -73,12 +77,16 @@ class PrefixCache:
         spare = next(reversed(self._states), None) if best is None else best
         if spare is not None and (common == len(spare) or not self._make_room(spare)):
             return self._given(spare, asker, common)
-        try:
-            state = self.decoder.new_state(self.context)
-        except OutOfMemory:
-            if spare is None:
-                raise
-            return self._given(spare, asker, common)
+        while True:
+            try:
+                state = self.decoder.new_state(self.context)
+                break
+            except (OutOfMemory, MemoryError) as error:
+                if self._give_up_one(spare):
+                    continue
+                if spare is None or isinstance(error, MemoryError):
+                    raise
+                return self._given(spare, asker, common)
         if best is not None and (kept := best.reusable(common)):
             state.copy_prefix(best, kept)
         self._states[state] = asker
@@ -92,21 +100,36 @@ class PrefixCache:
 
         So a turn that is edited, or written anew, reads only what comes behind.
         """
-        others = self.nbytes - state.snapshot_bytes
+        left = self.budget_bytes - self.nbytes if self.spare is None else self.spare()
         with suppress(OutOfMemory, MemoryError):
-            state.snapshot(max(self.budget_bytes - others, 0))
+            state.snapshot(max(left + state.snapshot_bytes, 0))
 
     def _make_room(self, keep: SequenceState) -> bool:
         """Room for one more state beside `keep`, the least recently used ones given up for it."""
-        while len(self._states) >= MOST_STATES or self.nbytes + keep.nbytes > self.budget_bytes:
-            oldest = next((state for state in self._states if state is not keep), None)
-            if oldest is None:
+        while len(self._states) >= MOST_STATES or not self._has_room(keep):
+            if not self._give_up_one(keep):
                 return False
-            del self._states[oldest]
         return True
 
+    def _has_room(self, like: SequenceState) -> bool:
+        """Tell whether there is room for one more state, as long as another; snapshots go by."""
+        reserved = sum(each.nbytes - each.snapshot_bytes for each in (*self._states, like))
+        return reserved <= self.budget_bytes and (self.spare is None or self.spare() >= 0)
+
+    def _give_up_one(self, keep: SequenceState | None) -> bool:
+        """Give up the least recently used state but `keep`; False: there is no other."""
+        oldest = next((state for state in self._states if state is not keep), None)
+        if oldest is not None:
+            del self._states[oldest]
+        return oldest is not None
+
     def _given(self, state: SequenceState, asker: str, common: int) -> SequenceState:
-        """A kept state, now this asker's; of what is another's, nothing is left in it."""
+        """A kept state, now this asker's; of what is another's, nothing is left in it.
+
+        Others are given up where they have come to leave no memory for it.
+        """
+        while self.spare is not None and self.spare() < 0 and self._give_up_one(state):
+            pass
         if self._states.pop(state) != asker and common < len(state):
             state.crop(0)
         self._states[state] = asker

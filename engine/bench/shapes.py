@@ -218,9 +218,17 @@ SHAPES: dict[str, Described] = {
 }
 
 # As many bytes without a recurrent state, for comparing: all blocks attend, and are wider.
+_TWINS: dict[str, Described] = {
+    "qwen3.5-0.8b": {"intermediate_size": 4352},
+    "qwen3.5-2b": {"intermediate_size": 6912},
+    "qwen3.5-4b": {"intermediate_size": 9728},
+    "qwen3.5-27b": {"intermediate_size": 17920},
+    # Its experts stay as they are, so that as many of them are chosen of as many.
+    "qwen3.5-35b-a3b": {"num_attention_heads": 18, "num_key_value_heads": 3},
+}
 SHAPES |= {
-    f"{name}-attending": {**SHAPES[name], "full_attention_interval": 1, "intermediate_size": inner}
-    for name, inner in (("qwen3.5-0.8b", 4352), ("qwen3.5-2b", 6912), ("qwen3.5-4b", 9728))
+    f"{name}-attending": {**SHAPES[name], "full_attention_interval": 1, **wider}
+    for name, wider in _TWINS.items()
 }
 
 

@@ -11,6 +11,7 @@ from traceback import clear_frames
 
 import numpy as np
 
+from engine.backend.cpu import CpuDevice
 from engine.backend.decoder import Decoder
 from engine.backend.ledger import Account, Ledger, Purpose
 from engine.backend.prefix_cache import PrefixCache
@@ -45,6 +46,12 @@ from engine.speculative.strategies import DraftingStrategy
 TARGETS_SHARE = 0.75
 """The target's share of what is left for further sequences; a draft has the rest."""
 
+RESERVED_SHARE = 7 / 8
+"""Share of the host's free memory that may be reserved for caches: address space, mostly.
+
+One sequence of a long context reserves all that they may take together, and rarely takes it.
+"""
+
 
 def warm_up(pool: PrefixCache, shares: Sequence[Share]) -> Counter[str]:
     """Run one forward, so that the first answer does not pay for first touches.
@@ -71,7 +78,8 @@ def set_cache_budgets(
     """Let the pools keep as many sequences as there is room for; each one has a sequence already.
 
     An accelerator's caches are taken whole, so that what is left there decides. On the host they
-    grow as they are used, and have a part of its memory.
+    grow as they are used, up to a part of its memory, of which more is reserved: few conversations
+    come near a long context.
 
     Args:
         pools: the target's, and the draft's if there is one.
@@ -83,16 +91,29 @@ def set_cache_budgets(
         name: _room(device.ledger, plan.on(name)) - sum(size[name] for size in sizes)
         for name, device in devices.items()
     }
+    ledger = devices[CPU].ledger if CPU in devices else None
     parts = (TARGETS_SHARE, 1 - TARGETS_SHARE) if len(pools) > 1 else (1.0,)
     for pool, size, part in zip(pools, sizes, parts, strict=True):
         more = (max(left[name], 0) * part / nbytes for name, nbytes in size.items() if nbytes)
         pool.budget_bytes = pool.nbytes * (1 + int(min(more, default=0)))
+        if ledger is not None:
+            pool.spare = partial(_spare, ledger, int(_free(plan.on(CPU)) * KV_SHARE))
+
+
+def _free(planned: DeviceMemory) -> int:
+    """Return the bytes of the host beside the weights."""
+    return planned.budget - planned.target - planned.draft
+
+
+def _spare(ledger: Ledger, room: int) -> int:
+    """Return the bytes of a room that the caches' memory leaves by now; negative: it is over."""
+    return room - ledger.touched(Purpose.KV, Purpose.FEATURES)
 
 
 def _room(ledger: Ledger, planned: DeviceMemory) -> int:
-    """Return the bytes that all KV caches on a device may take together."""
+    """Return the bytes that may be reserved for all KV caches on a device together."""
     if ledger.device == CPU:
-        return int((planned.budget - planned.target - planned.draft) * KV_SHARE)
+        return int(_free(planned) * RESERVED_SHARE)
     lines = ledger.lines()
     beside = sum(line.nbytes for line in lines if line.purpose is not Purpose.KV)
     return planned.budget - max(beside, planned.total - planned.kv)
@@ -146,6 +167,12 @@ class LoadedPair:
         """The account in which an answer enters the memory it takes."""
         processor = self.devices.get(CPU)
         return None if processor is None else Account(processor.ledger, "target")
+
+    @property
+    def threads(self) -> int | None:
+        """Threads that compute on the CPU, and draw; None: one for each core."""
+        processor = self.devices.get(CPU)
+        return processor.threads if isinstance(processor, CpuDevice) else None
 
     @property
     def drafts(self) -> bool:

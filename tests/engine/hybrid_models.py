@@ -84,7 +84,14 @@ def _stacked(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     rest = {}
     for name, tensor in tensors.items():
         block, found, expert = name.partition(".experts.")
-        if not found:
+        if expert == "gate_up_proj":
+            halves = tensor.chunk(2, 1)
+            rest |= {
+                f"{block}.experts.{each}_proj": half
+                for each, half in zip(("gate", "up"), halves, strict=True)
+            }
+            continue
+        if not found or "." not in expert:
             rest[name] = tensor
             continue
         which = expert.split(".")[1]

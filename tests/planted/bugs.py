@@ -49,6 +49,7 @@ from hardware_bugs import (
 )
 from hypothesis import Phase, settings
 from memory_bugs import (
+    a_long_context_takes_all_the_room,
     failed_loads_keep_what_they_had,
     ledger_omission,
     mapped_memory_counted_twice,
@@ -87,6 +88,7 @@ from planning_bugs import (
     disturbed_answers_move_the_model,
     drafts_leave_their_embedding_behind,
     drafts_take_no_memory,
+    draws_on_every_core,
     features_take_no_memory,
     states_left_out_of_an_offered_context,
 )
@@ -470,6 +472,7 @@ BUGS: dict[str, Bug] = {
             disturbed_answers_move_the_model,
             ("tests/engine/service/test_placement_watch.py",),
         ),
+        Bug(draws_on_every_core, ("tests/engine/loading/test_loading.py",)),
         Bug(features_take_no_memory, _PLAN),
         Bug(states_left_out_of_an_offered_context, ("tests/engine/plan/test_planner.py",)),
         Bug(failed_loads_keep_what_they_had, ("tests/engine/session/test_accelerated.py",)),
@@ -491,6 +494,7 @@ BUGS: dict[str, Bug] = {
         Bug(a_lead_followed_after_a_rejection, ("tests/engine/backend/test_delta.py",)),
         Bug(siblings_begin_with_each_others_state, ("tests/engine/backend/test_delta.py",)),
         Bug(states_that_do_not_go_back, ("tests/engine/backend/test_delta.py",)),
+        Bug(a_long_context_takes_all_the_room, ("tests/engine/loading/test_cache_budgets.py",)),
         Bug(rejected_rows_in_a_devices_state, _DEVICE_ROUNDS),
         Bug(accepted_rows_of_a_device_left_where_they_were, _DEVICE_ROUNDS),
         Bug(paths_begin_where_others_end, _DEVICE_ROUNDS),

@@ -43,3 +43,10 @@ def ledger_omission() -> None:
         return honest(self, purpose, *amounts, **marks)
 
     Account.take = take  # type: ignore[method-assign]
+
+
+def a_long_context_takes_all_the_room() -> None:
+    """No more is reserved for caches than they may take, so one sequence has it all."""
+    from engine.loading import load
+
+    load.RESERVED_SHARE = load.KV_SHARE

@@ -16,8 +16,8 @@ from engine.backend.accelerator.products import ExpertLinear, Products, StoredLi
 from engine.backend.cpu import NATIVE_FORMATS
 from engine.backend.ledger import Purpose
 from engine.backend.native.library import Format
-from engine.backend.native.matrix import LANES, NATIVE_KINDS, TYPES
-from engine.backend.native.stretches import PACKED, kind_of, packed_rows, stored_rows
+from engine.backend.native.matrix import LANES, NATIVE_KINDS
+from engine.backend.native.stretches import PACKED, TYPES, kind_of, packed_rows, stored_rows
 from engine.backend.shared import Borrowed
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig

@@ -10,8 +10,7 @@ import numpy as np
 from engine.backend.cpu import NATIVE_FORMATS
 from engine.backend.ledger import Account, Purpose
 from engine.backend.native.library import Format
-from engine.backend.native.matrix import TYPES
-from engine.backend.native.stretches import PACKED, kind_of, packed_rows, stored_rows
+from engine.backend.native.stretches import PACKED, TYPES, kind_of, packed_rows, stored_rows
 from engine.backend.shared import Borrowed
 from engine.backend.webgpu.formats import FORMATS
 from engine.backend.webgpu.gpu import Buffer, Gpu

@@ -11,7 +11,7 @@ from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING, Shape, borrowed_tensors, expected_tensors
-from engine.model.weights.mtp_names import mtp_names
+from engine.model.weights.mtp_names import mtp_blocks, mtp_names
 from engine.model.weights.parts import PLACES, QWEN3_5, FileKind, StoredPart
 from engine.model.weights.reader import BYTES, TensorReader, check_readable
 from engine.model.weights.safetensors_folder import SafetensorsFolder
@@ -57,25 +57,27 @@ def layout(
         part = next((p for p in places if all(t in names for t, _ in p.tensors)), None)
         if part is None:
             said = tr("{name} of its MTP head is missing") if borrowed else tr("{name} is missing")
-            raise mismatch(said.format(name=places[0].stored), where)
+            own = places[0].stored.removeprefix("blk.0.") if borrowed else places[0].stored
+            raise mismatch(said.format(name=own), where)
         found[name] = checked_part(part, names, stored, where)
     used = {name for part in found.values() for name, _ in part.tensors}
+    heads = _own_heads(config, stored)
     for name in names.values():
         if name in used or name.endswith("rotary_emb.inv_freq") or name in _POSITIONS:
             continue
         if config.tie_word_embeddings and name.endswith(HEADS):
             continue
-        if name.startswith(_own_head(config)):
+        if name.startswith(heads):
             continue
         raise unmentioned(name, where)
     return found
 
 
-def _own_head(config: ModelConfig) -> tuple[str, ...]:
-    """Return how tensors begin that are of a head which drafts for this very model (MTP)."""
+def _own_heads(config: ModelConfig, stored: Collection[str]) -> tuple[str, ...]:
+    """Return how tensors begin that are of heads which draft for this very model (MTP)."""
     if config.family not in QWEN3_5:
         return ()
-    return "mtp.", "model.mtp.", f"blk.{config.num_layers}."
+    return "mtp.", "model.mtp.", f"blk.{config.num_layers}.", *mtp_blocks(stored)
 
 
 def mismatch(what: str, where: str) -> UserFixable:
@@ -189,8 +191,10 @@ class ModelWeights(TensorReader):
         weights = cls.of_parts(source, parts, where)
         used = {tensor for part in parts.values() for tensor, _ in part.tensors}
         embedding = parts[EMBEDDING].stored
-        apart = used | {name for name in shapes if name.startswith(_own_head(config))}
-        for name in set(shapes) - apart:
+        heads = _own_heads(config, shapes)
+        for name in set(shapes) - used:
+            if name.startswith(heads):
+                continue
             if name.endswith(HEADS) and not source.same_bytes(name, embedding):
                 raise unmentioned(name, where)
         return weights

@@ -14,7 +14,7 @@ _SAFETENSORS = {
     "pre_fc_norm_hidden.weight": "fusion.feature_norm.weight",
     "norm.weight": FINAL_NORM,
 }
-_BLOCK = re.compile(r"blk\.\d+\.(?=nextn\.eh_proj\.weight$)")
+_BLOCK = re.compile(r"(blk\.(\d{1,9})\.)nextn\.")
 _FINAL_NORM = "output_norm.weight"
 _GGUF = {
     "nextn.eh_proj.weight": "fusion.linear.weight",
@@ -24,6 +24,15 @@ _GGUF = {
 }
 _TARGETS = ("nextn.embed_tokens.weight", "nextn.shared_head_head.weight")
 """Copies of the model's own matrices."""
+
+
+def mtp_blocks(stored: Collection[str]) -> list[str]:
+    """Return how the names of each MTP head's tensors begin in GGUF, the first head's first.
+
+    Where there are several, the first drafts all tokens, as it can go on from its own output.
+    """
+    found = {match[1]: int(match[2]) for match in map(_BLOCK.match, stored) if match}
+    return sorted(found, key=lambda block: found[block])
 
 
 def mtp_names(stored: Collection[str]) -> dict[str, str]:
@@ -39,8 +48,8 @@ def mtp_names(stored: Collection[str]) -> dict[str, str]:
         if f"{prefix}fc.weight" in stored:
             inside = [name.removeprefix(prefix) for name in stored if name.startswith(prefix)]
             return {_SAFETENSORS.get(name, f"model.{name}"): prefix + name for name in inside}
-    block = next((found[0] for found in map(_BLOCK.match, stored) if found), None)
-    if block is None:
+    block = next(iter(mtp_blocks(stored)), None)
+    if block is None or f"{block}nextn.eh_proj.weight" not in stored:
         return {}
     inside = [name.removeprefix(block) for name in stored if name.startswith(block)]
     names = {

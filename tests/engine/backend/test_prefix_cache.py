@@ -101,6 +101,44 @@ def test_nobody_finds_what_another_has_asked(tiny: Decoder, states: int) -> None
     assert fill(tiny, pool, secret) == (len(secret) if states > 2 else 0)
 
 
+def test_where_memory_comes_as_it_is_touched_that_decides_beside_what_is_reserved(
+    tiny: Decoder,
+) -> None:
+    """Others go once they leave none, also where nothing new is asked for."""
+    one, left = tiny.new_state(128).nbytes, [1]
+    pool = PrefixCache(tiny, context=128, budget_bytes=3 * one)
+    pool.spare = lambda: left[0]
+    conversations = [[1, *range(start, start + 20)] for start in (10, 50, 90)]
+    for tokens in conversations:
+        fill(tiny, pool, tokens)
+    assert len(pool) == 3
+    left[0] = -1
+    assert fill(tiny, pool, [*conversations[0], 5]) == 21
+    assert len(pool) == 1
+    fill(tiny, pool, conversations[1])
+    assert len(pool) == 1
+
+
+def test_where_the_system_has_no_memory_the_oldest_goes(
+    tiny: Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = PrefixCache(tiny, context=128, budget_bytes=1 << 30)
+    conversations = [[1, *range(start, start + 20)] for start in (10, 50, 90)]
+    for tokens in conversations[:2]:
+        fill(tiny, pool, tokens)
+    new_state = Decoder.new_state
+
+    def full(decoder: Decoder, context: int) -> SequenceState:
+        if len(pool) > 1:
+            raise MemoryError
+        return new_state(decoder, context)
+
+    monkeypatch.setattr(Decoder, "new_state", full)
+    fill(tiny, pool, conversations[2])
+    assert fill(tiny, pool, conversations[1]) == 21
+    assert len(pool) == 2
+
+
 def test_a_state_without_tokens_is_anybodys(tiny: Decoder) -> None:
     pool = PrefixCache(tiny, context=128, budget_bytes=1 << 30)
     pool.take([0])

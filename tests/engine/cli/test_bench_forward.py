@@ -128,7 +128,9 @@ def test_a_shape_beside_and_behind_kept_rounds(capsys: pytest.CaptureFixture[str
     assert all(len(printed[name]) == len(printed["n"]) for name in named)
 
 
-@pytest.mark.parametrize("name", ["qwen3.5-0.8b", "qwen3.5-2b", "qwen3.5-4b"])
+@pytest.mark.parametrize(
+    "name", [f"qwen3.5-{size}" for size in ("0.8b", "2b", "4b", "27b", "35b-a3b")]
+)
 def test_a_twin_without_states_has_as_many_bytes(name: str) -> None:
     twin = shape(f"{name}-attending")
     assert not twin.recurrent

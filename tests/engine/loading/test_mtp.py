@@ -106,6 +106,16 @@ def test_gguf_has_the_same_head(folder: Path, tmp_path: Path) -> None:
         assert apart(got, wanted) < 1e-6
 
 
+def test_gguf_has_the_same_head_of_a_mixture(tmp_path: Path) -> None:
+    """Also of Qwen3-Next, whose blocks are mixtures, too."""
+    for write in (write_hybrid, write_qwen3_next):
+        root = tmp_path / write.__name__
+        mixture = with_mtp(write(root / "without", **EXPERTS), root / "model")
+        file = write_hybrid_gguf(mixture, root / "m.gguf")
+        for got, wanted in zip(chained(head_of(file)), expected(mixture), strict=True):
+            assert apart(got, wanted) < 1e-4
+
+
 def test_gguf_without_a_norm_of_its_own_takes_the_models(folder: Path, tmp_path: Path) -> None:
     file = folder_with(folder, tmp_path / "same", {"mtp.norm.weight": "model.norm.weight"})
     whole = write_hybrid_gguf(file, tmp_path / "m.gguf")
@@ -133,6 +143,17 @@ def folder_with(folder: Path, to: Path, changes: dict[str, str | None]) -> Path:
             tensors[name] = tensors[other].clone()
     save_file(tensors, to / "model.safetensors")
     return to
+
+
+def test_the_first_of_several_heads_drafts(folder: Path, tmp_path: Path) -> None:
+    """A second one is left aside, in both kinds of files."""
+    more = {"nextn_predict_layers": 2, "block_count": 7}
+    second = ["blk.6.nextn.eh_proj.weight", "blk.6.attn_norm.weight"]
+    file = write_hybrid_gguf(folder, tmp_path / "m.gguf", more=more, head=second)
+    inside = [name for name in load_file(folder / "model.safetensors") if "mtp.layers.0." in name]
+    both = {name.replace("layers.0", "layers.1"): name for name in inside}
+    for each in (file, folder_with(folder, tmp_path / "both", dict(both))):
+        assert apart(chained(head_of(each))[1], expected(folder)[1]) < 1e-4
 
 
 # ---- words ---------------------------------------------------------------------------------------
