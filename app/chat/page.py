@@ -93,7 +93,7 @@ class ChatPage(QWidget):
         self._choices = ContextChoices(self.context_card, session, running)
         self.prompt_menu = PromptMenu(self.composer, settings, self)
         self.waiting = WaitingMessages(self)
-        queue = MessageQueue(self.waiting, session)
+        queue = MessageQueue(self.waiting, session, bridge)
         self.outgoing = Outgoing(
             self.composer, session, bridge, session.drafts, self._choices, queue
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
@@ -14,20 +13,14 @@ from PySide6.QtGui import (
     QPageSize,
     QPainter,
     QPdfWriter,
-    QTextCharFormat,
-    QTextCursor,
     QTextDocument,
 )
 
-from app.markdown.formula_object import (
-    FormulaObject,
-    insert_formula,
-    paint_formulas,
-)
+from app.markdown.formula_object import FormulaObject, paint_formulas
 from app.markdown.html import html_body
 from app.markdown.maths.boxes import Box
 from app.markdown.maths.drawing import as_svg, as_text
-from app.theme.theme import FORMULA_FAMILIES
+from app.markdown.typeset_text import set_markdown
 
 _MARGIN_MM = 18.0
 _DPI = 300
@@ -45,7 +38,6 @@ body {{ font-family: sans-serif; line-height: 1.5 }}
 pre {{ padding: 0.7em }}
 blockquote {{ margin-left: 0; padding-left: 1em; border-left: 3px solid #999999 }}
 {_LINES}"""
-_FORMULA = "formula:"
 
 
 class _Page(QTextDocument):
@@ -97,41 +89,9 @@ def write_pdf(path: Path, markdown: str, title: str) -> None:
 
 def _page(markdown: str) -> QTextDocument:
     """Return a typeset text for a device of `_DPI`."""
-    formulas: list[tuple[str, bool]] = []
-
-    def formula(latex: str, display: bool) -> str:
-        text = as_text(latex)
-        if text is not None:
-            return text
-        formulas.append((latex, display))
-        return f'<img src="{_FORMULA}{len(formulas) - 1}">'
-
     page = _Page()
     page.setDefaultStyleSheet(_LINES)
-    page.setHtml(html_body(markdown, formula))
     paint_formulas(page, _PrintedFormula(page))
-    style = QTextCharFormat()
-    style.setFontFamilies(list(FORMULA_FAMILIES))
-    pixels = round(QFontInfo(page.defaultFont()).pointSizeF() * _DPI / _POINTS_PER_INCH)
-    cursor = QTextCursor(page)
-    for position, number in reversed(list(_pictures(page))):
-        latex, display = formulas[number]
-        cursor.setPosition(position)
-        cursor.deleteChar()
-        insert_formula(cursor, latex, style, display=display, pixels=pixels)
+    points = QFontInfo(page.defaultFont()).pointSizeF()
+    set_markdown(page, markdown, round(points * _DPI / _POINTS_PER_INCH))
     return page
-
-
-def _pictures(page: QTextDocument) -> Iterator[tuple[int, int]]:
-    """Yield where a formula shall be, and its number."""
-    block = page.begin()
-    while block.isValid():
-        at = block.begin()
-        while not at.atEnd():
-            found = at.fragment()
-            if found.charFormat().isImageFormat():
-                name = found.charFormat().toImageFormat().name()
-                for place in range(found.length()):  # equal ones beside each other are one stretch
-                    yield found.position() + place, int(name.removeprefix(_FORMULA))
-            at += 1
-        block = block.next()

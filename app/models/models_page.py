@@ -83,6 +83,11 @@ class ModelsPage(PageFrame):
         """The one on show."""
         return self.tabs[self.search.tab]
 
+    @property
+    def body(self) -> QWidget:
+        """List and detail: the tabs and the field above them are never covered."""
+        return self._splitter
+
     def show_tab(self, tab: ModelsTab) -> None:
         """Show another tab."""
         self.search.show_tab(tab)

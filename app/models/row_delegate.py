@@ -1,4 +1,4 @@
-"""Painting of a row: two lines, a badge at the end of the first, a bar of progress below."""
+"""Painting of a row: two lines, and a badge at the end of one of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QToolTip,
 )
 
-from app.models.badge import RowBadge, badge_size, draw_badge
+from app.models.badge import badge_size, draw_badge
 from app.models.row_model import Index, ModelRow, RowListModel
 from app.theme.theme import current
 from app.widgets import painting
@@ -23,7 +23,7 @@ _SIDE = 12
 _TOP = 8
 _GAP = 3
 _MOST_OF_ROW = 0.5
-"""A badge takes no more of the width."""
+"""A badge that takes more of the first line leaves it to a title that would be cut."""
 
 
 class RowDelegate(QStyledItemDelegate):
@@ -64,8 +64,7 @@ class RowDelegate(QStyledItemDelegate):
         if event.type() is not QEvent.Type.ToolTip or row is None:
             return bool(super().helpEvent(event, view, option, index))
         area = painting.RowState.of(option, self._view).area
-        badge = self._badge_area(area, row.mark) if row.mark is not None else QRectF()
-        if row.mark is not None and badge.contains(event.pos()):
+        if row.mark is not None and self._badge_area(area, row).contains(event.pos()):
             text = row.mark.tip or row.mark.text
         else:
             text = row.tip or "\n".join(part for part in (row.title, row.about) if part)
@@ -90,19 +89,26 @@ class RowDelegate(QStyledItemDelegate):
         second.moveTop(first.bottom() + _GAP)
         second.setHeight(QFontMetricsF(self._small).height())
         if row.mark is not None:
-            badge = self._badge_area(area, row.mark)
+            badge = self._badge_area(area, row)
             draw_badge(painter, badge, row.mark, self._small)
-            first.setRight(badge.left() - _SIDE)
+            beside = first if badge.top() < first.bottom() else second
+            beside.setRight(badge.left() - _SIDE)
         draw_line(painter, first, row.title, self._view.font(), tokens.text)
         draw_line(painter, second, row.about, self._small, tokens.muted)
 
-    def _badge_area(self, area: QRect, mark: RowBadge) -> QRectF:
-        size = badge_size(mark, self._small)
-        width = min(size.width(), round(area.width() * _MOST_OF_ROW))
+    def _badge_area(self, area: QRect, row: ModelRow) -> QRectF:
+        """Return where the badge is: beside the title, or below where one of them would be cut."""
+        if row.mark is None:
+            return QRectF()
+        size, room = badge_size(row.mark, self._small), area.width() - 2 * _SIDE
+        metrics = QFontMetricsF(self._view.font())
+        width = min(size.width(), room)
+        wanted = metrics.horizontalAdvance(row.title) + _SIDE + width
         middle = area.top() + _TOP + self._view.fontMetrics().height() / 2
-        return QRectF(
-            area.right() - _SIDE - width, middle - size.height() / 2, width, size.height()
-        )
+        if wanted > room and width > room * _MOST_OF_ROW:
+            middle += (metrics.height() + QFontMetricsF(self._small).height()) / 2 + _GAP
+        top = middle - size.height() / 2
+        return QRectF(area.right() - _SIDE - width, top, width, size.height())
 
     @property
     def _small(self) -> QFont:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from PySide6.QtCore import Qt, QTimer, QUrl
-from PySide6.QtGui import QHideEvent
+from PySide6.QtGui import QFontInfo, QHideEvent
 from PySide6.QtWidgets import QDialog, QLabel, QPushButton, QTextBrowser, QWidget
 
-from app.markdown.html import html_body
-from app.markdown.maths.drawing import as_text
+from app.markdown.formula_object import FormulaObject, paint_formulas
+from app.markdown.typeset_text import set_markdown
 from app.notices import tell
 from app.performance import wording
 from app.performance.baseline import WithoutDraft
@@ -137,14 +135,14 @@ class _Rendered(QTextBrowser):
         self.setOpenLinks(False)
         self.document().setDefaultStyleSheet(_style())
         self.document().setIndentWidth(_INDENT)
+        paint_formulas(self.document(), FormulaObject(self))
         self._shown = ""
 
     def show_markdown(self, text: str) -> None:
         """Show this text, with its end in view."""
         if text != self._shown:
             self._shown = text
-            body = html_body(text, _formula).strip()  # its end would be a blank
-            self.setHtml(body.replace("\n</code></pre>", "</code></pre>"))  # an empty line
+            set_markdown(self.document(), text, QFontInfo(self.font()).pixelSize())
             bar = self.verticalScrollBar()
             bar.setValue(bar.maximum())
 
@@ -161,8 +159,3 @@ def _style() -> str:
         f"th, td {{ border: 1px solid {tokens.border}; padding: 3px 6px; text-align: left }}"
         f"pre {{ background-color: {tokens.sunken}; white-space: pre-wrap }}"
     )
-
-
-def _formula(latex: str, _display: bool) -> str:
-    """Return a formula as a line of text, or its source where it is more than that."""
-    return as_text(latex) or f"<code>{escape(latex)}</code>"

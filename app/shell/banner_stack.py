@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCursor
-from PySide6.QtWidgets import QApplication, QBoxLayout, QFrame, QScrollArea, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QBoxLayout,
+    QFrame,
+    QScrollArea,
+    QWidget,
+)
 from shiboken6 import isValid
 
 from app.notices import Notice, NoticeKind, board
@@ -29,9 +36,10 @@ class BannerStack(QScrollArea):
     """Shows the newest notices of the board; the same text is not shown twice.
 
     The stack lies at the upper edge of what it covers, or at the lower one where the pointer or
-    the keyboard is above. It grows away from its edge, the newest outermost, so that nothing
-    moves under the pointer; while that is inside, nothing goes away by itself either. It is as
-    high as it needs to be, up to half of the window; then it scrolls.
+    the keyboard is above, or more buttons are as it appears. It grows away from its edge, the
+    newest outermost, so that nothing moves under the pointer; while that is inside, nothing goes
+    away by itself either. It is as high as it needs to be, up to half of the window; then it
+    scrolls.
     """
 
     covers = Signal(int)
@@ -173,9 +181,11 @@ class BannerStack(QScrollArea):
         )
         self.setVerticalScrollBarPolicy(bar)
         if not self.in_use:
-            here = self._in_the_way(self._rect(size, self._above))
-            there = self._in_the_way(self._rect(size, not self._above))
-            self._above ^= there < here
+            here, there = self._rect(size, self._above), self._rect(size, not self._above)
+            disturbs = self._in_the_way(there) - self._in_the_way(here)
+            if not disturbs and self.isHidden():
+                disturbs = self._buttons(there) - self._buttons(here)
+            self._above ^= disturbs < 0
         direction = QBoxLayout.Direction
         self._layout.setDirection(direction.BottomToTop if self._above else direction.TopToBottom)
         self.setGeometry(self._rect(size, self._above))
@@ -209,6 +219,14 @@ class BannerStack(QScrollArea):
         if focus is not None and self._over.isAncestorOf(focus) and not self.isAncestorOf(focus):
             typed = place.intersects(QRect(focus.mapTo(self._over, QPoint()), focus.size()))
         return 2 * pointed + typed
+
+    def _buttons(self, place: QRect) -> int:
+        """Return how many buttons would be covered there."""
+        assert self._body is not None  # noqa: S101 - asked with a body only
+        seen = (each for each in self._body.findChildren(QAbstractButton) if each.isVisible())
+        return sum(
+            place.intersects(QRect(each.mapTo(self._over, QPoint()), each.size())) for each in seen
+        )
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         """Follow what is covered."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from pathlib import Path
 
@@ -35,7 +36,7 @@ _SHARE_FOR_F32 = 0.8
 """Share of the free memory; a model of another family that takes more is held in 16 bits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class InspectedModel:
     """A model whose files are known to be usable, nothing large in memory yet.
 
@@ -75,7 +76,7 @@ class InspectedModel:
         """The features a head takes from its target; None for every other model."""
         return self.config.fusion if isinstance(self.config, ModelConfig) else None
 
-    @property
+    @cached_property  # a plan asks often, and thousands of experts are counted for it
     def facts(self) -> ModelFacts:
         """The planner's view of it."""
         config = self.config

@@ -11,6 +11,7 @@ from traceback import clear_frames
 
 import numpy as np
 
+from engine.backend.cpu import CpuDevice
 from engine.backend.decoder import Decoder
 from engine.backend.ledger import Account, Ledger, Purpose
 from engine.backend.prefix_cache import PrefixCache
@@ -96,17 +97,12 @@ def set_cache_budgets(
         more = (max(left[name], 0) * part / nbytes for name, nbytes in size.items() if nbytes)
         pool.budget_bytes = pool.nbytes * (1 + int(min(more, default=0)))
         if ledger is not None:
-            pool.spare = partial(_spare, ledger, int(_free(plan.on(CPU)) * KV_SHARE))
+            pool.spare = partial(ledger.spare, int(_free(plan.on(CPU)) * KV_SHARE))
 
 
 def _free(planned: DeviceMemory) -> int:
     """Return the bytes of the host beside the weights."""
     return planned.budget - planned.target - planned.draft
-
-
-def _spare(ledger: Ledger, room: int) -> int:
-    """Return the bytes of a room that the caches' memory leaves by now; negative: it is over."""
-    return room - ledger.touched(Purpose.KV, Purpose.FEATURES)
 
 
 def _room(ledger: Ledger, planned: DeviceMemory) -> int:
@@ -166,6 +162,12 @@ class LoadedPair:
         """The account in which an answer enters the memory it takes."""
         processor = self.devices.get(CPU)
         return None if processor is None else Account(processor.ledger, "target")
+
+    @property
+    def threads(self) -> int | None:
+        """Threads that compute on the CPU, and draw; None: one for each core."""
+        processor = self.devices.get(CPU)
+        return processor.threads if isinstance(processor, CpuDevice) else None
 
     @property
     def drafts(self) -> bool:

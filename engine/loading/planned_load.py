@@ -27,67 +27,25 @@ class PlannedLoad:
     """Models that were looked at, and where each of their parts is to lie.
 
     Attributes:
-        speeds: of the machine, as they were planned with.
         planning: the planner's question; answers for other ceilings as well.
+        summary: the plan in the words of events; its signature is known when the model is built.
     """
 
     inspection: Inspection
-    speeds: Speeds
     planning: Planning
     plan: Plan
+    summary: PlanSummary
 
     @property
     def draft(self) -> InspectedModel | None:
         """The draft model, where the plan uses it."""
-        return None if self.plan.draft is None else self.inspection.drafts[self.plan.draft]
+        return _draft(self.inspection, self.plan)
 
     @property
     def facts(self) -> tuple[ModelFacts, ...]:
         """The planner's view of the models that take part."""
         models = (self.inspection.target, self.draft)
         return tuple(model.facts for model in models if model is not None)
-
-    @property
-    def summary(self) -> PlanSummary:
-        """The plan in the words of events; its signature is known when the model is built."""
-        inspection, plan = self.inspection, self.plan
-        target, machine = inspection.target.facts, inspection.machine
-        draft = self.draft.facts if self.draft is not None else None
-        sources = [draft.name] if draft else []
-        sources += ["lookup"] if plan.lookup else []
-        devices = dict.fromkeys(share.device for share in plan.target if share.blocks)
-        return PlanSummary(
-            mode=plan.mode,
-            target_device=" + ".join(_names(devices, machine)),
-            draft_device=next(_names([plan.draft_device or CPU], machine)) if sources else None,
-            draft=" + ".join(sources) or None,
-            context=plan.context,
-            signature="",
-            reasons=plan.reasons,
-            target_bytes=sum(memory.target for memory in plan.memory),
-            kv_bytes=sum(memory.kv for memory in plan.memory),
-            can_think=inspection.text.template.can_think,
-            continues=inspection.text.template.missing,
-            context_limit=target.max_positions,
-            caveat=sentences(caveat(target), inspection.text.template.caveat),
-            layers=len(target.footprint.blocks),
-            layers_on_gpu=plan.layers_on_gpu,
-            tokens_per_s=plan.tokens_per_s,
-            memory=plan.memory,
-            knee=plan.knee,
-            measured=self.speeds.measured,
-            draft_is_head=draft is not None and draft.footprint.fusion is not None,
-            embedding_on_gpu=plan.embedding_on_gpu,
-            head_on_gpu=plan.head_on_gpu,
-            kv=target.footprint.kv,
-            sampling=inspection.target.model.sampling(),
-            drafts_here=tuple(
-                DraftHere(each.model.path, each.model.name)
-                for each in inspection.drafts
-                if each.model.path != inspection.target.model.path
-            ),
-            has_mtp=inspection.target.model.has_mtp,
-        )
 
 
 def plan_load(
@@ -116,10 +74,56 @@ def plan_inspected(inspection: Inspection, speeds: Speeds) -> PlannedLoad:
     """
     planning = planning_of(inspection, speeds)
     try:
-        return PlannedLoad(inspection, speeds, planning, planning.plan())
+        plan = planning.plan()
     except OutOfMemory as error:
         error.ways_out = loads_that_fit(inspection, speeds)
         raise
+    summary = _summary(inspection, plan, measured=speeds.measured)
+    return PlannedLoad(inspection, planning, plan, summary)
+
+
+def _draft(inspection: Inspection, plan: Plan) -> InspectedModel | None:
+    return None if plan.draft is None else inspection.drafts[plan.draft]
+
+
+def _summary(inspection: Inspection, plan: Plan, *, measured: bool) -> PlanSummary:
+    model, machine, template = inspection.target, inspection.machine, inspection.text.template
+    target, draft = model.facts, _draft(inspection, plan)
+    sources = [] if draft is None else [draft.model.name]
+    sources += ["lookup"] if plan.lookup else []
+    devices = dict.fromkeys(share.device for share in plan.target if share.blocks)
+    return PlanSummary(
+        mode=plan.mode,
+        target_device=" + ".join(_names(devices, machine)),
+        draft_device=next(_names([plan.draft_device or CPU], machine)) if sources else None,
+        draft=" + ".join(sources) or None,
+        context=plan.context,
+        signature="",
+        reasons=plan.reasons,
+        target_bytes=sum(memory.target for memory in plan.memory),
+        kv_bytes=sum(memory.kv for memory in plan.memory),
+        can_think=template.can_think,
+        continues=template.missing,
+        context_limit=target.max_positions,
+        caveat=sentences(caveat(target), template.caveat),
+        layers=len(target.footprint.blocks),
+        layers_on_gpu=plan.layers_on_gpu,
+        tokens_per_s=plan.tokens_per_s,
+        memory=plan.memory,
+        knee=plan.knee,
+        measured=measured,
+        draft_is_head=draft is not None and draft.fusion is not None,
+        embedding_on_gpu=plan.embedding_on_gpu,
+        head_on_gpu=plan.head_on_gpu,
+        kv=target.footprint.kv,
+        sampling=model.model.sampling(),
+        drafts_here=tuple(
+            DraftHere(each.model.path, each.model.name)
+            for each in inspection.drafts
+            if each.model.path != model.model.path
+        ),
+        has_mtp=model.model.has_mtp,
+    )
 
 
 def planning_of(inspection: Inspection, speeds: Speeds, mode: Mode | None = None) -> Planning:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.backend.native.matrix import BLOCK, NATIVE_KINDS, ggml_rows, pack_rows
+from engine.backend.native.matrix import NATIVE_KINDS, pack_rows
 from engine.backend.native.pool import shared_pool
+from engine.backend.native.stretches import BLOCK, ggml_rows
 from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.tensors import HEAD, UNQUANTISED
 from engine.model.weights.readable import Floats, StoredWeights, Stretch

@@ -20,13 +20,11 @@ from engine.backend.decoder import MAX_TREE
 from engine.backend.native.workspace import (
     DEPTH,
     PREFILL_ROWS,
-    VERIFIED_ROWS,
     WIDTH,
     drafting_bytes,
     drawing_bytes,
     rows_bytes,
     segment_bytes,
-    verifying_bytes,
 )
 from engine.backend.webgpu import sizes as webgpu_sizes
 from engine.commands import WeightFormat
@@ -360,17 +358,12 @@ def _native_room(
         room += segment_bytes(config, rest, head=heads, slots=slots)
     if embeds and not whole:
         room += segment_bytes(config, (), head=False, slots=slots)
-    if heads:
-        room += verifying_bytes(config)
     return room + (drawing_bytes(config.vocab_size) if embeds else 0)
 
 
 def _native_tap_room(config: ModelConfig, taps: int) -> int:
     """Return the extra workspace of native segments that output so many blocks' hidden states."""
-    if not taps:
-        return 0
-    hidden = config.hidden_size
-    return rows_bytes(taps * PREFILL_ROWS, hidden) + rows_bytes(taps * VERIFIED_ROWS, hidden)
+    return rows_bytes(taps * PREFILL_ROWS, config.hidden_size) if taps else 0
 
 
 def _native_draft_room(config: ModelConfig, context: int) -> int:

@@ -211,7 +211,7 @@ class Answer:
                 share_noise=self._share_noise,
                 account=pair.account,
                 constraint=constraint_of(pair, request, prompt),
-                threads=pair.plan.threads,
+                threads=pair.threads,
                 bias=request.bias,
             ),
             stop_ids=self._ends,

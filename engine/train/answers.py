@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.backend.decoder import Decoder
-from engine.backend.native.segment import NativeSegment, SequenceBatch
+from engine.backend.native.segment import NativeSegment
+from engine.backend.native.sequence_batch import SequenceBatch
 from engine.backend.native.workspace import ROWS
 from engine.backend.sequence import SequenceState
 from engine.errors import NotPossible, UserFixable

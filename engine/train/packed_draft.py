@@ -14,8 +14,9 @@ from gguf import GGMLQuantizationType as Kind
 from numpy.typing import NDArray
 
 from engine.backend.native.library import Format
-from engine.backend.native.matrix import BLOCK, ggml_rows, pack_rows
+from engine.backend.native.matrix import pack_rows
 from engine.backend.native.pool import shared_pool
+from engine.backend.native.stretches import BLOCK, ggml_rows
 from engine.errors import NotPossible, UserFixable
 from engine.language import tr
 from engine.model.heads.description import DraftOnly

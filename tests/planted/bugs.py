@@ -21,6 +21,7 @@ from download_bugs import (
     sizes_taken_for_hashes,
 )
 from drafting_bugs import (
+    budgets_priced_by_the_level,
     disturbed_rounds_never_forgotten,
     draft_keeps_rejected_keys,
     drafted_keys_below_the_wrong_node,
@@ -87,6 +88,7 @@ from planning_bugs import (
     disturbed_answers_move_the_model,
     drafts_leave_their_embedding_behind,
     drafts_take_no_memory,
+    draws_on_every_core,
     features_take_no_memory,
     states_left_out_of_an_offered_context,
 )
@@ -455,6 +457,7 @@ BUGS: dict[str, Bug] = {
             borrowed_matrices_kept_with_the_head,
             ("tests/engine/loading/test_loading_heads_anywhere.py",),
         ),
+        Bug(budgets_priced_by_the_level, (_DECODE + "test_controller.py",)),
         Bug(disturbed_rounds_never_forgotten, (_DECODE + "test_controller_answers.py",)),
         Bug(node_without_its_parent, (_DECODE + "test_tree.py",)),
         Bug(damaged_cache_trusted, _CACHE),
@@ -469,6 +472,7 @@ BUGS: dict[str, Bug] = {
             disturbed_answers_move_the_model,
             ("tests/engine/service/test_placement_watch.py",),
         ),
+        Bug(draws_on_every_core, ("tests/engine/loading/test_loading.py",)),
         Bug(features_take_no_memory, _PLAN),
         Bug(states_left_out_of_an_offered_context, ("tests/engine/plan/test_planner.py",)),
         Bug(failed_loads_keep_what_they_had, ("tests/engine/session/test_accelerated.py",)),

@@ -50,6 +50,13 @@ def disturbed_answers_move_the_model() -> None:
     AnswerStats.disturbed = property(lambda _self: False)  # type: ignore[assignment, method-assign]
 
 
+def draws_on_every_core() -> None:
+    """Draws take a thread of each core, however few compute: they fight the draft for its own."""
+    from engine.loading.load import LoadedPair
+
+    LoadedPair.threads = property(lambda _self: None)  # type: ignore[assignment, method-assign]
+
+
 def states_left_out_of_an_offered_context() -> None:
     """What is offered where a context does not fit counts weights and keys alone."""
     from engine.plan import refusals

@@ -9,13 +9,14 @@ from functools import partial
 from PySide6.QtCore import QObject
 
 from app.chat.composer.context_card import ContextCard, LargerContext
+from app.chat.composer.context_meter import Fill
 from app.engine_link.asker import Asker
 from app.engine_link.running import Running
 from app.history import ChatSetup, StoredMessage
 from app.session.request import counted_request, seen
 from app.session.session import ChatSession
 from engine.events import PlanSummary
-from engine.language import number, tr
+from engine.language import tr
 from engine.request import Role
 
 _GOAL = 0.75
@@ -53,7 +54,7 @@ class ContextChoices(QObject):
         self._asker = Asker(running.bridge, self)
         self._go_on: Callable[[], None] = lambda: None
         self._leave_until: int | None = None
-        self._of_unsent = False
+        self._typed = False
         card.left_out.connect(self._leave_out)
         card.enlarged.connect(self._enlarge)
         card.dismissed.connect(self.close)
@@ -65,6 +66,7 @@ class ContextChoices(QObject):
         unsent: Sequence[StoredMessage],
         go_on: Callable[[], None],
         *,
+        typed: bool = False,
         files: bool = False,
     ) -> None:
         """Say that it does not fit, and look for ways on.
@@ -73,12 +75,13 @@ class ContextChoices(QObject):
             needed: tokens of a conversation that is too long; None: an answer filled the context.
             unsent: the text that comes after the messages on show.
             go_on: called once there is room.
+            typed: whether the unsent text is in the composer: the card follows what is typed.
             files: whether there are attached files of which parts would do.
         """
         plan = self._running.status.plan
         if plan is None:
             return
-        self._go_on, self._of_unsent = go_on, bool(unsent)
+        self._go_on, self._typed = go_on, typed
         self._card.open(*_words(needed, plan.context))
         if files:
             self._card.offer_parts()
@@ -89,7 +92,7 @@ class ContextChoices(QObject):
 
     def follow(self, needed: int, context: int) -> None:
         """Follow what is typed: the card says how much it is now, and leaves when it fits."""
-        if self._of_unsent and self._card.isVisible():
+        if self._typed and self._card.isVisible():
             if needed < context:
                 self.close()
             else:
@@ -174,10 +177,8 @@ def _words(needed: int | None, context: int) -> tuple[str, str, str]:
             tr("To continue, the model needs a longer context."),
             tr("Leave it as it is"),
         )
-    title = tr("This does not fit into the context.")
-    text = tr("The conversation would be {needed} tokens long, the context holds {context}.")
     return (
-        title,
-        text.format(needed=number(needed), context=number(context)),
+        tr("This does not fit into the context."),
+        Fill(needed, context).excess,
         tr("Shorten it myself"),
     )

@@ -34,6 +34,12 @@ class Fill:
         return self.used < self.context
 
     @property
+    def excess(self) -> str:
+        """Say how long the conversation would be, and what the context holds."""
+        text = tr("The conversation would be {needed} tokens long, the context holds {context}.")
+        return text.format(needed=number(self.used), context=number(self.context))
+
+    @property
     def percent(self) -> str:
         """Return the used share of the context in few letters."""
         return number(self.used / self.context, ".0%") if self.context else ""

@@ -2,20 +2,31 @@
 
 They wait in their conversation, and are sent while it is on show. Behind an answer that failed,
 filled the context or repeated itself they go on waiting, until they are sent by hand or something
-else was answered.
+else was answered. Each is counted as it comes: one that does not fit into the context says so, and
+is not sent by itself.
 """
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QTimer
+from dataclasses import replace
+from functools import partial
 
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.chat.composer.context_meter import Fill
 from app.chat.composer.waiting_messages import WaitingMessages
-from app.history import AnswerState
+from app.engine_link.asker import Asker
+from app.engine_link.bridge import EngineBridge
+from app.history import AnswerState, StoredMessage
 from app.session.attachments import with_attachments
 from app.session.message_drafts import Draft
+from app.session.request import counted_request
 from app.session.session import ChatSession
 from app.signals import TypedSignal
+from engine.request import Role
 
+UNSENT = -1
+"""The id of a message that is counted before it is sent."""
 _HOLDS = {AnswerState.FAILED, AnswerState.FULL, AnswerState.REPEATED}
 
 
@@ -24,11 +35,19 @@ class MessageQueue(QObject):
 
     edit_asked = TypedSignal[Draft]()
     """The `Draft` that shall be in the composer again."""
+    too_long = TypedSignal[Draft, int]()
+    """The next one has its turn and does not fit: tokens of the conversation with it. Told once."""
+    recounted = Signal()
+    """`tokens` are others."""
 
-    def __init__(self, view: WaitingMessages, session: ChatSession) -> None:
+    def __init__(self, view: WaitingMessages, session: ChatSession, bridge: EngineBridge) -> None:
         super().__init__(view)
-        self._view, self._session = view, session
+        self._view, self._session, self._bridge = view, session, bridge
+        self._asker = Asker(bridge, self)
         self._waiting: dict[int | None, list[Draft]] = {}
+        self._tokens: dict[Draft, int] = {}
+        self._fill: Fill | None = None
+        self._told: Draft | None = None
         self._urgent = False
         self._turn = QTimer(self, singleShot=True, interval=0)
         self._turn.timeout.connect(self._send_next)
@@ -42,13 +61,34 @@ class MessageQueue(QObject):
         """The messages that wait in the conversation on show, the next one first."""
         return self._waiting.setdefault(self._key, [])
 
+    @property
+    def tokens(self) -> int:
+        """Return the tokens of the messages that wait here, as far as they are counted."""
+        return sum(self._tokens.get(draft, 0) for draft in self.waiting)
+
     def add(self, draft: Draft) -> None:
         """Let a message wait behind those that do."""
         self.waiting.append(draft)
         self._follow()
+        self._count()
+
+    def follow_fill(self, fill: Fill | None) -> None:
+        """Take in how full the conversation on show is without what waits; None: not known."""
+        self._fill = fill
+        if fill is None:
+            self._told = None
+        if self.waiting:
+            self._show()
+
+    def count_again(self) -> None:
+        """Count all of them: another model counts in another way."""
+        self._tokens.clear()
+        self._count()
 
     def send_now(self, draft: Draft) -> None:
         """Send a message before the others, and stop the answer it would wait for."""
+        if draft not in self.waiting:
+            return
         self.waiting.remove(draft)
         self.waiting.insert(0, draft)
         self._urgent = True
@@ -66,9 +106,38 @@ class MessageQueue(QObject):
         return None if current is None else current.id
 
     def _follow(self) -> None:
-        self._view.show_drafts(self.waiting)
+        self._show()
         if self.waiting and not self._session.busy:
             self._turn.start()  # whoever tells of the change is done then
+
+    def _show(self) -> None:
+        self._view.show_drafts(self.waiting)
+        fill = self._fill
+        for line in self._view.lines:
+            if fill is not None:
+                fill = self._with(line.draft, fill)
+            line.show_fill(fill)
+
+    def _with(self, draft: Draft, fill: Fill) -> Fill:
+        """Return how full the context is with one more message."""
+        return replace(fill, used=fill.used + self._tokens.get(draft, 0))
+
+    def _count(self) -> None:
+        """Count the first message that is not counted yet, and then the next one."""
+        plan = self._bridge.status.plan
+        new = next((each for each in self.waiting if each not in self._tokens), None)
+        if new is None or plan is None or plan.host:  # a server does not count
+            return
+
+        def counted(tokens: int) -> None:
+            self._tokens[new] = tokens
+            self._show()
+            self.recounted.emit()
+            self._count()
+
+        message = StoredMessage(UNSENT, Role.USER, with_attachments(new.attachments, new.text))
+        setup = replace(self._session.sent_setup, system_prompt="")
+        self._asker.count(partial(counted_request, [message], setup), counted)
 
     def _send_next(self) -> None:
         messages, waiting = self._session.messages, self.waiting
@@ -76,9 +145,16 @@ class MessageQueue(QObject):
         if not waiting or self._session.busy or held:
             return
         key, draft = self._key, waiting[0]
+        fill = None if self._fill is None else self._with(draft, self._fill)
+        if fill is not None and not fill.fits and not self._urgent:
+            if draft is not self._told:
+                self._told = draft
+                self.too_long.emit(draft, fill.used)
+            return
         if self._session.send(with_attachments(draft.attachments, draft.text)):
             self._urgent = False
             waiting.remove(draft)
+            self._tokens.pop(draft, None)
             if key != self._key:  # it has begun the conversation, in which the others wait now
                 self._waiting[self._key] = self._waiting.pop(key)
             self._follow()
@@ -90,3 +166,4 @@ class MessageQueue(QObject):
     def _remove(self, draft: Draft) -> None:
         self.waiting.remove(draft)
         self._follow()
+        self.recounted.emit()

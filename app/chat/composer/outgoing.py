@@ -13,7 +13,7 @@ from app.chat.composer.attachment_chips import ReadingFile
 from app.chat.composer.composer import Composer
 from app.chat.composer.context_full import ContextChoices
 from app.chat.composer.context_meter import Fill
-from app.chat.composer.message_queue import MessageQueue
+from app.chat.composer.message_queue import UNSENT, MessageQueue
 from app.engine_link.asker import Asker
 from app.engine_link.background import in_background
 from app.engine_link.bridge import EngineBridge
@@ -45,7 +45,6 @@ _PATIENCE_MS = 2000
 _PATIENCE_AFTER_LOADING_MS = 10_000
 _SURELY_FITS = 2_000
 """Bytes of a message that goes at once to a model of which the context is not known yet."""
-_UNSENT = -1
 _ONE_TOKEN = "."
 _FOR_FILES = 0.6
 """Share of the context that files may take where only parts of them go along."""
@@ -82,6 +81,8 @@ class Outgoing(QObject):
         self._choices = choices
         self._queue = queue
         queue.edit_asked.connect(self._edit)
+        queue.too_long.connect(self._make_room)
+        queue.recounted.connect(self._follow_queue)
         choices.parts_asked.connect(self._take_parts)
         self._key: int | None = None
         self.attachments: list[Attachment] = []
@@ -98,6 +99,8 @@ class Outgoing(QObject):
         self._held = QTimer(self, singleShot=True)
         """Runs while a message that is to be sent waits for the count of what was typed."""
         self._held.timeout.connect(self._send)
+        self._room_for: Draft | None = None
+        """The message that waited and for which the user chooses how it fits."""
         self._ahead = 0
         """Tokens of what is typed, while an answer is written."""
         self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
@@ -112,7 +115,7 @@ class Outgoing(QObject):
         composer.send_asked.connect(self.send)
         session.opened.connect(self._switched)
         session.changed.connect(self._follow)
-        session.branch_changed.connect(lambda *_: self._stale())
+        session.branch_changed.connect(lambda *_: self._forget_fill())
         bridge.status_changed.connect(self._status_changed)
         bridge.subscribe_newest(RoundFinished, self._round_done)
         self._plan = bridge.status.plan
@@ -299,6 +302,11 @@ class Outgoing(QObject):
             self.keep()
             self._key = key
             self._restore(self._drafts.get(key))
+        self._forget_fill()
+
+    def _forget_fill(self) -> None:
+        """Count anew, as other messages are on show."""
+        self._queue.follow_fill(None)
         self._stale()
 
     def _follow(self) -> None:
@@ -344,7 +352,7 @@ class Outgoing(QObject):
         self._set_waits(waits=False)
         if fill is not None and self._fill_is_current and not fill.fits:
             files = bool(self.attachments) and self._composer.field.has_words
-            self._choices.open(fill.used, self._unsent(), self._send, files=files)
+            self._choices.open(fill.used, self._unsent(), self._send, typed=True, files=files)
         else:
             self._send()
 
@@ -415,7 +423,7 @@ class Outgoing(QObject):
         in_background(self, cut, taken, self._refuse)
 
     def _clear(self) -> None:
-        self._pastes = 0
+        self._pastes = self._ahead = 0
         self._restore(NOTHING)
         self.keep()
 
@@ -427,6 +435,19 @@ class Outgoing(QObject):
         """Put a message that waited in front of what is written now."""
         self._restore(_joined([draft, self._draft()]))
         self._composer.field.setFocus()
+
+    def _make_room(self, draft: Draft, needed: int) -> None:
+        """Let the user choose how a message that waited is sent, as it does not fit."""
+        self._room_for = draft
+        unsent = [_message(draft.attachments, draft.text)]
+        self._choices.open(needed, unsent, partial(self._queue.send_now, draft))
+
+    def _follow_queue(self) -> None:
+        """Count again; nothing is to be chosen for a message that waits no longer."""
+        if self._room_for is not None and self._room_for not in self._queue.waiting:
+            self._room_for = None
+            self._choices.close()
+        self._stale()
 
     def end(self) -> None:
         """Keep what is unsent, with the messages that waited, as the window closes."""
@@ -443,8 +464,7 @@ class Outgoing(QObject):
     def _unsent(self) -> list[StoredMessage]:
         if not self._composer.has_something:
             return []
-        text = self._composer.field.toPlainText()
-        return [StoredMessage(_UNSENT, Role.USER, with_attachments(self.attachments, text))]
+        return [_message(self.attachments, self._composer.field.toPlainText())]
 
     def _count(self) -> None:
         plan = self._bridge.status.plan
@@ -455,14 +475,15 @@ class Outgoing(QObject):
         if self._session.shows_live:  # every round says how long the conversation is
             self._count_ahead()
             return
-        messages = [*self._session.messages, *self._unsent()]
+        unsent = self._unsent()
+        messages = [*self._session.messages, *unsent]
         if not messages:
             self._asker.forget()
             self._show_fill(0)
             return
         session = self._session
         build = partial(counted_request, messages, session.sent_setup, session.offers())
-        self._asker.count(build, self._show_fill)
+        self._asker.count(build, partial(self._show_fill, with_unsent=bool(unsent)))
 
     def _count_ahead(self) -> None:
         """Count what is typed while an answer is written: it comes on top of each round's count."""
@@ -476,11 +497,14 @@ class Outgoing(QObject):
 
             self._asker.count(partial(counted_request, unsent, setup), counted)
 
-    def _show_fill(self, tokens: int) -> None:
+    def _show_fill(self, tokens: int, *, with_unsent: bool = False) -> None:
         plan = self._bridge.status.plan
         if plan is not None:
             self._fill_is_current = not self._pause.isActive()
-            fill = Fill(tokens, plan.context)
+            if not with_unsent:
+                self._queue.follow_fill(Fill(tokens, plan.context))
+            before = self._queue.tokens if self._session.busy else 0
+            fill = Fill(tokens + before, plan.context)
             self._composer.meter.show_fill(fill)
             self._choices.follow(fill.used, fill.context)
             if self._held.isActive() and self._fill_is_current:
@@ -508,7 +532,8 @@ class Outgoing(QObject):
         """Count again for another model, which counts in another way."""
         if status.plan is not self._plan:
             self._plan = status.plan
-            self._stale()
+            self._forget_fill()
+            self._queue.count_again()
             self._count_files()
         if self.waits and status.phase is Phase.READY and not self._held.isActive():
             self.send()
@@ -520,11 +545,18 @@ class Outgoing(QObject):
         if live is None or plan is None or live.request_id != event.request_id:
             return
         if self._session.shows_live and event.context_used:
-            self._composer.meter.follow(Fill(event.context_used + self._ahead, plan.context))
+            fill = Fill(event.context_used, plan.context)
+            self._queue.follow_fill(fill)
+            ahead = self._queue.tokens + self._ahead
+            self._composer.meter.follow(replace(fill, used=fill.used + ahead))
+
+
+def _message(attachments: Sequence[Attachment], text: str) -> StoredMessage:
+    return StoredMessage(UNSENT, Role.USER, with_attachments(attachments, text))
 
 
 def _alone(text: str, setup: ChatSetup) -> ChatRequest:
-    return counted_request([StoredMessage(_UNSENT, Role.USER, text)], setup)
+    return counted_request([_message((), text)], setup)
 
 
 def _joined(drafts: Sequence[Draft]) -> Draft:

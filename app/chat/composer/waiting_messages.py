@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtWidgets import QFrame, QLabel, QWidget
 
+from app.chat.composer.context_meter import Fill
 from app.session.message_drafts import Draft
 from app.signals import TypedSignal
 from app.theme.icons import IconButton
@@ -21,17 +22,16 @@ class WaitingMessage(QFrame):
         super().__init__(parent)
         self.draft = draft
         self.setProperty("look", "chip")
-        state = QLabel(tr("Waiting"), self)
-        state.setProperty("look", "small")
+        self._state = QLabel(self)
         words = ElidedLabel(self)
         names = [each.name for each in draft.attachments]
         words.setText(" ".join(draft.text.split()) or listed(names))
-        self.setAccessibleName(tr("Waiting: {words}").format(words=words.text()))
+        self._words = words.text()
         self.send_button = IconButton("send", tr("Stop the answer and send this now"), self)
         self.edit_button = IconButton("pencil", tr("Edit this message"), self)
         self.remove_button = IconButton("close", tr("Do not send this message"), self)
         hbox(
-            state,
+            self._state,
             (words, 1),
             self.send_button,
             self.edit_button,
@@ -40,6 +40,24 @@ class WaitingMessage(QFrame):
             spacing=8,
             margins=(10, 2, 4, 2),
         )
+        self.show_fill(None)
+
+    @property
+    def state(self) -> str:
+        """Return what the line says of the message."""
+        return self._state.text()
+
+    def show_fill(self, fill: Fill | None) -> None:
+        """Say whether the message fits, where it is known how full the context is with it."""
+        fits = fill is None or fill.fits
+        state = tr("Waiting") if fits else tr("Does not fit into the context")
+        if state != self.state:
+            self._state.setText(state)
+            self._state.setProperty("look", "small" if fits else "caution")
+            self._state.style().polish(self._state)
+            name = tr("Waiting: {words}") if fits else tr("Does not fit into the context: {words}")
+            self.setAccessibleName(name.format(words=self._words))
+        self.setToolTip("" if fill is None or fill.fits else fill.excess)
 
 
 class WaitingMessages(QWidget):

@@ -14,15 +14,16 @@ from engine.backend.native.library import (
     DraftingStruct,
     SamplingStruct,
     StepStruct,
+    VerificationStruct,
     library,
     pointer,
     refusal,
 )
 from engine.backend.native.memory import reserve, reserve_rows
 from engine.backend.native.pool import CancelFlag
-from engine.backend.native.sampling import MOST_WIDTH, NativeDraws
-from engine.backend.native.workspace import DEPTH, PENDING, ROWS, VERIFIED_ROWS, WIDTH, TapRows
-from engine.backend.round import Candidates, Drafted, DraftRequest, Ranking, Verified
+from engine.backend.native.sampling import MOST_WIDTH
+from engine.backend.native.workspace import DEPTH, PENDING, ROWS, WIDTH, TapRows
+from engine.backend.round import Candidates, Drafted, DraftRequest, Ranking
 from engine.backend.segment import SegmentOutput, features_are_own
 from engine.backend.step import Step
 from engine.backend.tree import TokenTree
@@ -55,19 +56,18 @@ class StepArrays:
         self._config, self._rows = config, rows
         self._taps = TapRows(blocks, width, account)
         ints: NDArray[np.int32] = np.zeros((3, rows), dtype=np.int32)
-        self._tokens, self._some_rows, self._all_rows = ints
-        self._all_rows[:] = range(rows)
-        self._which_rows = pointer(self._some_rows), pointer(self._all_rows)
+        self._tokens, self._some_rows, all_rows = ints
+        all_rows[:] = range(rows)
+        self._tokens_at, self._some_rows_at, self._every_row = map(pointer, ints)
         self._hidden_rows, self._hidden = reserve_rows(account, rows, width)
         self._logits: Floats | None = None
         if vocab is not None:
             self._logits_rows, self._logits = reserve_rows(account, logit_rows, vocab)
-        self._struct = StepStruct(
-            tokens=pointer(self._tokens),
-            hidden_out=pointer(self._hidden),
-            logits=pointer(self._logits),
-        )
-        self._argument = c.byref(self._struct)
+        self.logits_at = pointer(self._logits)
+        """Address of the logits; None of a segment without a head."""
+        self._struct = StepStruct(hidden_out=pointer(self._hidden), logits=self.logits_at)
+        self.step = c.byref(self._struct)
+        """The structure, for native calls."""
         self._reserve_parents(rows)
 
     def _reserve_parents(self, nodes: int) -> None:
@@ -87,30 +87,49 @@ class StepArrays:
         rows, nodes, native = len(step.tokens), len(step.parents), self._struct
         if nodes > len(self._parents):
             self._reserve_parents(nodes)
-        self._hidden_rows.extend(rows)
         if self._config.fusion is not None:
             native.own = features_are_own(self._config, hidden, rows)
         if hidden is None or self._config.fusion is not None:
             self._tokens[:rows] = step.tokens
         self._parents[:nodes] = step.parents
+        self.arguments = self.step, step.committed, nodes - rows, self._parents_at
+        """What dt_forward_tree takes after the cache."""
+        native.tokens, native.logit_rows = self._tokens_at, self._every_row
+        wanted = rows
+        if step.logit_rows is not None:
+            wanted, native.logit_rows = len(step.logit_rows), self._some_rows_at
+            self._some_rows[:wanted] = step.logit_rows
+        return self._results(rows, wanted, step.taps, hidden, cancel)
+
+    def prepare_tree(
+        self,
+        asked: VerificationStruct,
+        taps: tuple[int, ...],
+        hidden: Floats | None,
+        cancel: CancelFlag | None,
+    ) -> SegmentOutput:
+        """Put the arguments in place for the tree that is verified, whose nodes are the rows."""
+        native, rows = self._struct, asked.nodes
+        native.tokens, native.logit_rows = asked.tokens, self._every_row
+        return self._results(rows, rows, taps, hidden, cancel)
+
+    def _results(
+        self,
+        rows: int,
+        wanted: int,
+        taps: tuple[int, ...],
+        hidden: Floats | None,
+        cancel: CancelFlag | None,
+    ) -> SegmentOutput:
+        native, logits = self._struct, self._logits
         native.rows, native.hidden_in = rows, pointer(hidden)
         native.cancel = None if cancel is None else cancel.address
-        logits = None if self._logits is None else self._logits[: self._prepare_logits(step)]
-        taps = self._taps.prepare(native, step.taps, rows, self._rows)
-        self.arguments = self._argument, step.committed, nodes - rows, self._parents_at
-        """What dt_forward_tree takes after the cache."""
-        return SegmentOutput(self._hidden[:rows], logits, taps)
-
-    def _prepare_logits(self, step: Step) -> int:
-        some, every = self._which_rows
-        if step.logit_rows is None:
-            count, self._struct.logit_rows = len(step.tokens), every
-        else:
-            count, self._struct.logit_rows = len(step.logit_rows), some
-            self._some_rows[:count] = step.logit_rows
-        self._struct.logit_count = count
-        self._logits_rows.extend(count)
-        return count
+        self._hidden_rows.extend(rows)
+        if logits is not None:
+            native.logit_count, logits = wanted, logits[:wanted]
+            self._logits_rows.extend(wanted)
+        tapped = self._taps.prepare(native, taps, rows, self._rows)
+        return SegmentOutput(self._hidden[:rows], logits, tapped)
 
 
 class _RankingArgument:
@@ -256,77 +275,3 @@ class ExpandCall:
         found = np.zeros((count, 2), dtype=np.int32)
         self._found_at = pointer(found)
         self._tokens, self._weights = found[:, 0], found.view(np.float32)[:, 1]
-
-
-class VerifyCall:
-    """dt_verify_tree for one segment.
-
-    Args:
-        pool: handle of the thread pool.
-        segment: a reference to the segment's structure.
-        config: of the model.
-        blocks: the segment's.
-        account: where its memory is entered.
-    """
-
-    def __init__(
-        self,
-        pool: int,
-        segment: Any,  # noqa: ANN401 (ctypes has no name for it)
-        config: ModelConfig,
-        blocks: range,
-        account: Account,
-    ) -> None:
-        self._before, self._account = (pool, segment), account
-        self._width, self._vocab = config.hidden_size, config.vocab_size
-        self._step = StepStruct()
-        self._argument = c.byref(self._step)
-        self._taps = TapRows(blocks, config.hidden_size, account)
-        self._reserve(VERIFIED_ROWS)
-
-    def __call__(
-        self,
-        cache: int,
-        committed: int,
-        draws: NativeDraws,
-        cancel: CancelFlag | None,
-        hidden: Floats | None,
-        taps: tuple[int, ...] | None,
-    ) -> tuple[Verified, SegmentOutput | None]:
-        """Verify the tree that `draws` was asked about.
-
-        Args:
-            cache: handle of the sequence's.
-            committed: tokens of it whose keys the cache holds.
-            draws: the target's, and the tree.
-            cancel: gives the verification up.
-            hidden: what the segment before made of the tree; None where there is none.
-            taps: blocks whose outputs are wanted beside the hidden states; None: nothing is.
-        """
-        asked, step = draws.asked, self._step
-        count = asked.nodes
-        if count > self._rows:
-            self._reserve(2 * count)
-        self._hidden_rows.extend(count)
-        self._logits_rows.extend(count)
-        step.rows = step.logit_count = count
-        step.hidden_in = pointer(hidden)
-        step.cancel = None if cancel is None else cancel.address
-        step.tokens, asked.logits = asked.tokens, self._logits_at
-        tapped = self._taps.prepare(step, taps or (), count, self._rows)
-        after = cache, self._argument, committed, draws.handle, draws.argument
-        verified = draws.answer(library().dt_verify_tree(*self._before, *after))
-        if taps is None:
-            return verified, None
-        return verified, SegmentOutput(self._hidden[:count], None, tapped)
-
-    def _reserve(self, rows: int) -> None:
-        """Room for trees of so many nodes; memory is touched as far as it is used."""
-        hidden = reserve_rows(self._account, rows, self._width)
-        logits = reserve_rows(self._account, rows, self._vocab)
-        # From here on nothing is refused, which would leave the call with half of its room.
-        self._rows, self._all_rows = rows, np.arange(rows, dtype=np.int32)
-        (self._hidden_rows, self._hidden), (self._logits_rows, self._logits) = hidden, logits
-        self._logits_at = pointer(self._logits)
-        self._step.logit_rows, self._step.logits = pointer(self._all_rows), self._logits_at
-        self._step.hidden_out = pointer(self._hidden)

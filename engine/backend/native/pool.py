@@ -1,14 +1,10 @@
-"""The threads that run native calls, the flag that cancels one, and a clock around all of them."""
+"""The threads that run native calls, and the flag that cancels one."""
 
 from __future__ import annotations
 
 import ctypes as c
 import weakref
-from collections.abc import Callable
 from threading import Lock
-from time import perf_counter
-from types import TracebackType
-from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from engine.backend.native.library import library
@@ -71,43 +67,3 @@ class CancelFlag:
     def clear(self) -> None:
         """Allow the forwards that come next to run."""
         self._value.value = 0
-
-
-class NativeClock:
-    """Seconds and number of calls of the library while the `with` block lasts, of all threads.
-
-    The conversion of a call's arguments counts as the library's time, about a microsecond a call.
-    """
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.calls = 0
-        self._untimed: dict[str, Any] = {}
-
-    def __enter__(self) -> Self:
-        lib = library()
-        declared = {name: value for name, value in vars(lib).items() if name.startswith("dt_")}
-        for name, function in declared.items():
-            setattr(lib, name, self._timed(function))
-        self._untimed = declared
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        for name, function in self._untimed.items():
-            setattr(library(), name, function)
-
-    def _timed(self, function: Callable[..., object]) -> Callable[..., object]:
-        def call(*arguments: object) -> object:
-            start = perf_counter()
-            try:
-                return function(*arguments)
-            finally:
-                self.seconds += perf_counter() - start
-                self.calls += 1
-
-        return call

@@ -145,13 +145,17 @@ class NativeDraws:
         """
         if logits.size != len(request.nodes) * self.vocab:
             raise ValueError("logits of another shape than the tree's")
-        self.ask(request)
         rows = np.ascontiguousarray(logits, dtype=np.float32)
-        self.asked.logits = pointer(rows)
+        self.ask(request, pointer(rows))
         return self.answer(library().dt_verify(self._pool.handle, self.handle, self.argument))
 
-    def ask(self, request: VerifyRequest) -> None:
-        """Write down what is verified, all but the logits."""
+    def ask(self, request: VerifyRequest, logits: int | None) -> None:
+        """Write down what is verified.
+
+        Args:
+            request: the tree, and how far to draw.
+            logits: address of fp32 [nodes, vocab], which may be computed later.
+        """
         count, tokens, stop_ids = len(request.nodes), request.tokens, request.stop_ids
         self._tokens = tokens
         if count > len(self._nodes):
@@ -161,6 +165,7 @@ class NativeDraws:
         if stop_ids is not self._stop_ids:
             self._stop_at(stop_ids)
         call = self.asked
+        call.logits = logits
         self._nodes[:count], self._parents[:count] = list(request.nodes), list(request.parents)
         call.nodes, call.position, call.limit = count, len(tokens), min(request.limit, count)
 

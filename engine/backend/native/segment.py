@@ -7,28 +7,24 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.backend.ledger import Account, unlimited
 from engine.backend.native.blocks import BlockPacker, pack_fusion
 from engine.backend.native.cache import NativeCache
-from engine.backend.native.calls import DraftCall, ExpandCall, StepArrays, VerifyCall
+from engine.backend.native.calls import DraftCall, ExpandCall, StepArrays
 from engine.backend.native.library import (
     Activation,
     BlockStruct,
     Format,
     NativeKv,
     SegmentStruct,
-    StepStruct,
     library,
-    pointer,
     refusal,
 )
 from engine.backend.native.matrix import EMPTY, Packed
-from engine.backend.native.memory import reserve_rows
 from engine.backend.native.pool import CancelFlag, ThreadPool, shared_pool
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.native.workspace import PREFILL_ROWS, ROWS, ForwardScratch, RopeTables, TapRows
+from engine.backend.native.workspace import PREFILL_ROWS, ROWS, ForwardScratch, RopeTables
 from engine.backend.round import (
     Drafted,
     DraftRequest,
@@ -45,8 +41,8 @@ from engine.backend.segment import (
     features_are_own,
     own_cache,
 )
-from engine.backend.shared import Borrowed, Loan, Shared
-from engine.backend.step import CHUNK, Step
+from engine.backend.shared import NO_LOAN, Loan, Shared
+from engine.backend.step import Step
 from engine.commands import KvType
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, segment_tensors
@@ -69,10 +65,10 @@ class NativeBackend:
         fmt: Format | None,
         pool: ThreadPool | None = None,
         account: Account | None = None,
-        loan: Loan | None = None,
+        loan: Loan = NO_LOAN,
         kv: KvType = KvType.F16,
     ) -> None:
-        self._format, self._loan, self._kv = fmt, loan or Loan({}), kv
+        self._format, self._loan, self._kv = fmt, loan, kv
         self._pool = pool or shared_pool()
         self._account = account or unlimited()
         self._shared: Shared[Packed] = Shared()
@@ -86,11 +82,8 @@ class NativeBackend:
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
     ) -> NativeSegment:
         """Build the segment `blocks`, with the embedding before and the head after it if asked."""
-        lender = self._loan.lender
-        packed = lender.kept if isinstance(lender, NativeBackend) else {}
-        borrowed = Borrowed(self._loan.lent, packed)
         packer = BlockPacker(
-            config, weights, self._format, self._pool, self._account, self._shared, borrowed
+            config, weights, self._format, self._pool, self._account, self._shared, self._loan
         )
         return NativeSegment(
             config, packer, blocks, self._pool, self._account, self._kv, embed=embed, head=head
@@ -151,7 +144,6 @@ class NativeSegment(Segment):
         self._arrays = self._new_arrays(PREFILL_ROWS, ROWS)
         self._draft_call: DraftCall | None = None
         self._expand_call = ExpandCall(pool.handle, self._argument)
-        self._verify_call: VerifyCall | None = None
 
     def _new_arrays(self, rows: int, logit_rows: int) -> StepArrays:
         vocab = self._config.head_rows if self._struct.head.data else None
@@ -233,15 +225,17 @@ class NativeSegment(Segment):
         taps: tuple[int, ...] | None = None,
     ) -> tuple[Verified, SegmentOutput | None]:
         """See `engine.backend.segment.Segment`; one native call."""
-        handle = own_cache(cache, NativeCache).handle
-        if self._verify_call is None:
-            call = VerifyCall(
-                self._pool.handle, self._argument, self._config, self.blocks, self._account
-            )
-            self._verify_call = call
-        self._scratch.use(len(request.nodes))
-        draws.ask(request)
-        return self._verify_call(handle, committed, draws, request.cancel, hidden, taps)
+        handle, arrays = own_cache(cache, NativeCache).handle, self._room_for(len(request.nodes))
+        if arrays.logits_at is None:
+            raise ValueError("the last segment has no head")
+        draws.ask(request, arrays.logits_at)
+        found = arrays.prepare_tree(draws.asked, taps or (), hidden, request.cancel)
+        handles = self._pool.handle, self._argument, handle
+        result = library().dt_verify_tree(
+            *handles, arrays.step, committed, draws.handle, draws.argument
+        )
+        verified = draws.answer(result)
+        return verified, None if taps is None else replace(found, logits=None)
 
     def expand(
         self,
@@ -256,7 +250,7 @@ class NativeSegment(Segment):
         handle = own_cache(cache, NativeCache).handle
         if features is not None:
             features = np.ascontiguousarray(features, dtype=np.float32)
-        arrays = self._arrays_for(step)
+        arrays = self._room_for(len(step.tokens), step.logit_rows)
         outputs = arrays.prepare(step, features, cancel).hidden
         found = self._expand_call(handle, arrays.arguments, step, ranking, width)
         return None if found is None else Expanded(found, outputs)
@@ -266,7 +260,7 @@ class NativeSegment(Segment):
         handle = own_cache(cache, NativeCache).handle
         if hidden is not None:
             hidden = np.ascontiguousarray(hidden, dtype=np.float32)
-        arrays = self._arrays_for(step)
+        arrays = self._room_for(len(step.tokens), step.logit_rows)
         output = arrays.prepare(step, hidden, step.cancel)
         handles = self._pool.handle, self._argument, handle
         if result := library().dt_forward_tree(*handles, *arrays.arguments):
@@ -279,98 +273,10 @@ class NativeSegment(Segment):
         found: int = library().dt_forward(self._pool.handle, self._argument, cache.handle, step)
         return found
 
-    def _arrays_for(self, step: Step) -> StepArrays:
-        """Room for a forward's arguments and results."""
-        rows = len(step.tokens)
+    def _room_for(self, rows: int, logit_rows: Sequence[int] | None = None) -> StepArrays:
+        """Room for a forward's arguments and results; None: with the logits of all rows."""
         self._scratch.use(rows)
-        wanted = rows if step.logit_rows is None else len(step.logit_rows)
+        wanted = rows if logit_rows is None else len(logit_rows)
         if rows > PREFILL_ROWS or wanted > ROWS:
             return self._new_arrays(rows, wanted)
         return self._arrays
-
-
-class SequenceBatch:
-    """Lanes for sequences of a whole model on the CPU.
-
-    The weights are read once for all rows of a forward, so 32 sequences cost about as much as 5 of
-    them alone. Each row's numbers are those it would have alone.
-
-    Args:
-        segment: the whole model, with embedding and head.
-        lanes: sequences at a time.
-        length: most tokens of a sequence.
-    """
-
-    def __init__(self, segment: NativeSegment, lanes: int, length: int) -> None:
-        account = unlimited()
-        config = segment.config
-        self._segment, self._length = segment, length + -length % CHUNK
-        self._cache = segment.new_cache(lanes * self._length)
-        self._lengths = np.zeros(lanes, dtype=np.int32)
-        self._slots: NDArray[np.int32] = np.arange(lanes * self._length, dtype=np.int32)
-        self._taps = TapRows(segment.blocks, config.hidden_size, account)
-        self._hidden_used, self._hidden = reserve_rows(account, ROWS, config.hidden_size)
-        self._logits_used, self._logits = reserve_rows(account, ROWS, config.head_rows)
-
-    @property
-    def lengths(self) -> NDArray[np.int32]:
-        """Tokens of each lane, int32 [lanes]."""
-        return self._lengths
-
-    def clear(self, lane: int) -> None:
-        """Empty a lane for another sequence."""
-        self._lengths[lane] = 0
-
-    def forward(
-        self,
-        lanes: Sequence[int],
-        tokens: Sequence[int],
-        logit_rows: Sequence[int],
-        taps: tuple[int, ...] = (),
-    ) -> SegmentOutput:
-        """Append each token to its lane and compute all of them.
-
-        Args:
-            lanes: the lane of each row; several rows of one lane follow each other.
-            tokens: as many token ids, `ROWS` at most.
-            logit_rows: rows whose logits are wanted, ascending.
-            taps: blocks whose outputs are wanted.
-
-        Returns:
-            Arrays that are valid until the next forward.
-
-        Raises:
-            ValueError: too many rows, or a lane is full.
-        """
-        rows = len(tokens)
-        lane_of = np.array(lanes, dtype=np.int32)
-        positions = np.empty(rows, dtype=np.int32)
-        lengths = self._lengths.copy()
-        for row, lane in enumerate(lane_of.tolist()):
-            positions[row] = lengths[lane]
-            lengths[lane] += 1
-        if not 0 < rows <= ROWS or lengths.max() > self._length:
-            raise ValueError("more rows or tokens than there is room for")
-        slots = lane_of * np.int32(self._length) + positions
-        ids, wanted = np.array(tokens, dtype=np.int32), np.array(logit_rows, dtype=np.int32)
-        step = StepStruct(
-            rows=rows,
-            paths=len(lengths),
-            path_width=self._length,
-            logit_count=len(wanted),
-            tokens=pointer(ids),
-            positions=pointer(positions),
-            slots=pointer(slots),
-            path_slots=pointer(self._slots),
-            row_path=pointer(lane_of),
-            logit_rows=pointer(wanted),
-            hidden_out=pointer(self._hidden),
-            logits=pointer(self._logits),
-        )
-        self._hidden_used.extend(rows)
-        self._logits_used.extend(len(wanted))
-        tapped = self._taps.prepare(step, taps, rows, ROWS)
-        if result := self._segment.forward_rows(self._cache, c.byref(step), rows):
-            raise refusal(result)
-        self._lengths = lengths
-        return SegmentOutput(self._hidden[:rows], self._logits[: len(wanted)], tapped)

@@ -35,8 +35,6 @@ ROWS = 64
 """DT_MOST_ROWS, which a forward computes together, and rows whose logits there is room for."""
 PREFILL_ROWS = 512
 """Rows of a forward that there is room for; longer ones get results of their own."""
-VERIFIED_ROWS = 32
-"""Nodes of a tree for whose verification there is room from the first."""
 PENDING = 64
 """Committed tokens for which a draft has room from the first."""
 DEPTH, WIDTH = 10, 4
@@ -59,13 +57,6 @@ def segment_bytes(
     ropes = {block.rope for block in blocks if block.rope is not None}
     tables = sum(rows_bytes(2 * slots, rope.dim // 2) for rope in ropes)
     return _pages(scratch_bytes(config, blocks, ROWS)) + results + tables
-
-
-def verifying_bytes(config: ModelConfig, taps: int = 0) -> int:
-    """Bytes that verifying trees takes beside `segment_bytes`."""
-    rows = VERIFIED_ROWS
-    results = rows_bytes(rows, config.hidden_size) + rows_bytes(rows, config.vocab_size)
-    return results + (rows_bytes(taps * rows, config.hidden_size) if taps else 0)
 
 
 def drafting_bytes(config: ModelConfig, depth: int, width: int) -> int:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.native.library import Format
-from engine.backend.native.matrix import BLOCK, TYPES, ggml_rows, pack
+from engine.backend.native.matrix import pack
 from engine.backend.native.pool import shared_pool
+from engine.backend.native.stretches import BLOCK, TYPES, ggml_rows
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import Delta, ModelConfig, RopeConfig

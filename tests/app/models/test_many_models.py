@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from time import perf_counter
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QImage
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QFontMetricsF, QImage
 from pytestqt.qtbot import QtBot
 from stopwatch import least
 
+from app.models.badge import RowBadge, Tone, badge_size
 from app.models.model_texts import found_row
+from app.models.row_delegate import RowDelegate
+from app.models.row_model import ModelRow
 from app.models.rows_view import RowsView
 from app.showcase.hub_story import many
 from app.theme.theme import Theme
@@ -84,3 +87,36 @@ def test_the_chosen_entry_stays_chosen_when_others_come(view: RowsView) -> None:
     assert view.current is None
     assert heard[-1] is None
     assert view.rows.flags(view.rows.index(0, 0)) & Qt.ItemFlag.ItemIsEnabled
+
+
+@pytest.mark.parametrize("width", [180, 240, 420])
+def test_a_badge_is_whole_in_a_narrow_list_and_covers_nothing(
+    theme: Theme,  # noqa: ARG001 - its look
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+    width: int,
+) -> None:
+    mark = RowBadge("Terms to accept", Tone.FAIR)
+    view = RowsView[str]("Models", lambda name: ModelRow(name, "meta-llama", mark), str)
+    qtbot.addWidget(view)
+    view.resize(width, 200)
+    view.show_entries(["Llama-3.1-8B-Instruct"])
+    drawn: list[tuple[str, QRectF]] = []
+
+    def note(_painter: object, area: QRectF, text: object, *_more: object) -> None:
+        drawn.append((str(getattr(text, "text", text)), QRectF(area)))
+
+    monkeypatch.setattr("app.models.row_delegate.draw_badge", note)
+    monkeypatch.setattr("app.models.row_delegate.draw_line", note)
+    view.show()
+    qtbot.waitExposed(view)
+    picture(view)
+    places = dict(drawn)
+    delegate = view.itemDelegate()
+    assert isinstance(delegate, RowDelegate)
+    badge = places.pop(mark.text)
+    assert badge.width() == min(badge_size(mark, delegate._small).width(), width)
+    assert not any(badge.intersects(each) for each in places.values())
+    if width > 200:
+        title = QFontMetricsF(view.font()).horizontalAdvance("Llama-3.1-8B-Instruct")
+        assert places["Llama-3.1-8B-Instruct"].width() >= title

@@ -274,7 +274,7 @@ def test_rows_explain_their_badges_and_are_read_aloud(visitor: Visitor) -> None:
 
     delegate = view.itemDelegate()
     assert isinstance(delegate, RowDelegate)
-    badge = delegate._badge_area(area, row.mark).center().toPoint()
+    badge = delegate._badge_area(area, row).center().toPoint()
     assert tip(QPoint(20, view.viewport().height() - 2)) == ""
     assert tip(badge) == (row.mark.tip or row.mark.text)
     assert tip(area.topLeft() + QPoint(20, 10)) == row.tip

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from desk import Desk
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QFontInfo
 
+from app.markdown.formula_object import latex_of
 from app.performance.gain import Gain, SpeedBar
 from app.performance.performance_page import PerformancePage
 from app.performance.side_by_side import SideBySide
@@ -200,6 +201,23 @@ def test_answers_side_by_side_are_typeset_and_load_nothing(
         assert code.background().color() == QColor(current().sunken)
         table = area.document().find("Hour").currentTable()
         assert table.format().borderCollapse(), "a table has lines"
+
+
+def test_formulas_side_by_side_are_set_as_in_the_chat(desk: Desk, page: PerformancePage) -> None:
+    desk.script.answer = (
+        "The half $\\frac{a}{b}$ of it:\n\n$$\\sum_{i=1}^n i^2$$\n\n| $\\sqrt{x}$ |\n|---|"
+    )
+    desk.bot.waitUntil(page.board.findings.beside.isEnabled)
+    page.board.findings.beside.click()
+    (dialog,) = desk.assembly.window.findChildren(SideBySide)
+    desk.bot.waitUntil(lambda: len(desk.script.requests) == 3 and dialog.again.isEnabled())
+    for area in dialog.texts:
+        assert area.toPlainText().count("\N{OBJECT REPLACEMENT CHARACTER}") == 3
+        assert "frac" not in area.toPlainText()
+        cursor = area.document().find("\N{OBJECT REPLACEMENT CHARACTER}")
+        assert latex_of(cursor.charFormat()) == r"\frac{a}{b}"
+        height = area.document().documentLayout().blockBoundingRect(cursor.block()).height()
+        assert height > 1.2 * QFontInfo(area.font()).pixelSize(), "the fraction has a height"
 
 
 def test_whether_it_is_possible_is_told_without_the_whole_conversation(

@@ -19,9 +19,11 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 import app.shell.banner_stack
+from app.models.models_page import ModelsPage
 from app.notices import offer, report, tell, tell_saved, withdraw
 from app.shell.banner import Banner
 from app.shell.banner_stack import BannerStack
+from app.shell.page_names import PageName
 from engine.errors import UserFixable
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -205,6 +207,35 @@ def test_the_field_with_the_keyboard_is_not_covered(room: Room, qtbot: QtBot) ->
     qtbot.waitUntil(room.field.hasFocus)
     field = QRect(room.field.mapTo(room.window, QPoint()), room.field.size())
     assert not room.place.intersects(field)
+
+
+def test_buttons_are_not_covered_where_there_is_a_place_without(room: Room) -> None:
+    buttons = QPushButton("Load", room.body), QPushButton("Delete", room.body)
+    for index, each in enumerate(buttons):
+        each.setGeometry(400 + 100 * index, 45, 90, 30)
+        each.show()
+    report(UserFixable("It failed.", "Try again."))
+    for each in buttons:
+        assert not room.place.intersects(QRect(each.mapTo(room.window, QPoint()), each.size()))
+    buttons[0].move(400, room.body.height() - 40)
+    place = room.place
+    tell("It was deleted.")
+    assert room.place.bottom() == place.bottom(), "it stays where it has appeared"
+
+
+def test_the_tabs_of_a_page_are_not_covered(desk: Desk) -> None:
+    window = desk.assembly.window
+    window.pages.open(PageName.MODELS)
+    page = window.pages.page(PageName.MODELS)
+    assert isinstance(page, ModelsPage)
+    page.back.setFocus()
+    QCursor.setPos(OUTSIDE)
+    for number in range(3):
+        report(UserFixable(f"Trouble {number}.", "Wait."))
+    desk.bot.waitUntil(window.banners.isVisible)
+    covered = QRect(window.banners.mapTo(window, QPoint()), window.banners.size())
+    for each in (*page.search.tabs.values(), page.search.field, page.add_button, page.back):
+        assert not covered.intersects(QRect(each.mapTo(window, QPoint()), each.size()))
 
 
 @pytest.mark.parametrize("above", [True, False])

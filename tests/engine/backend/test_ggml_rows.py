@@ -7,8 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.backend.native.library import Format
-from engine.backend.native.matrix import TYPES, Packed, ggml_rows, pack, unpack
+from engine.backend.native.matrix import Packed, pack, unpack
 from engine.backend.native.pool import ThreadPool
+from engine.backend.native.stretches import TYPES, ggml_rows
 from engine.bench.peer.export import BlockWeights
 from engine.model.families import parse_config
 from engine.model.tensors import EMBEDDING

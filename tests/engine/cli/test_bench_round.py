@@ -11,8 +11,7 @@ from command_line import Duotail
 from folder_models import FOLDER_TARGET
 
 from engine.backend.native.library import library
-from engine.backend.native.pool import NativeClock
-from engine.bench.rounds import RoundTimes, medians
+from engine.bench.rounds import NativeClock, RoundTimes, medians
 
 
 @pytest.fixture

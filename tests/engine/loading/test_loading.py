@@ -20,9 +20,11 @@ from tiny_models import write_chat_model
 
 import engine.loading.decoder_builder
 import engine.service.model_slot
+import engine.speculative.sampler
 from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Purpose
 from engine.backend.native.packed_cache import PackedCache, settle
+from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.commands import DraftChoice, Load, Mode, Stop, Unload
 from engine.errors import Absent, UserFixable
 from engine.events import Failed, FinishReason, LoadProgress, PlanReady, Unloaded
@@ -137,6 +139,23 @@ def test_tokens_that_a_draft_does_not_share_are_never_drafted(
     drafted = session.ask("Once upon a time", max_tokens=24)
     assert drafted.token_ids == alone.token_ids
     assert sum(drafted.stats.accepted_by_depth) > 0
+
+
+def test_draws_take_the_threads_that_compute(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small model has fewer than there are cores, and a draft beside it the others."""
+    asked: list[int | None] = []
+
+    def pool(threads: int | None = None) -> ThreadPool:
+        asked.append(threads)
+        return shared_pool(threads)
+
+    monkeypatch.setattr(engine.speculative.sampler, "shared_pool", pool)
+    monkeypatch.setenv("DUOTAIL_THREADS", "3")
+    session.load(FOLDER_TARGET, mode=Mode.PLAIN)
+    session.ask("Hello", max_tokens=3)
+    assert asked == [3]
 
 
 @pytest.mark.release(keep=1, reason="every way")

@@ -14,9 +14,10 @@ from tiny_models import write_chat_model
 
 from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Purpose
-from engine.backend.native.matrix import NATIVE_KINDS, ggml_rows, pack_rows
+from engine.backend.native.matrix import NATIVE_KINDS, pack_rows
 from engine.backend.native.packed_cache import PackedCache, settle
 from engine.backend.native.pool import shared_pool
+from engine.backend.native.stretches import ggml_rows
 from engine.commands import Load, Mode, WeightFormat
 from engine.loading import decoder_builder, drafts
 from engine.loading.planned_load import plan_load

@@ -12,7 +12,8 @@ from native_models import native_decoder
 from engine.backend.cpu import native_is_built
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
-from engine.backend.native.segment import ROWS, NativeSegment, SequenceBatch
+from engine.backend.native.segment import ROWS, NativeSegment
+from engine.backend.native.sequence_batch import SequenceBatch
 from engine.commands import WeightFormat
 from engine.errors import NotPossible
 from engine.request import Message, Role
