@@ -21,6 +21,7 @@ from download_bugs import (
     sizes_taken_for_hashes,
 )
 from drafting_bugs import (
+    budgets_priced_by_the_level,
     disturbed_rounds_never_forgotten,
     draft_keeps_rejected_keys,
     drafted_keys_below_the_wrong_node,
@@ -456,6 +457,7 @@ BUGS: dict[str, Bug] = {
             borrowed_matrices_kept_with_the_head,
             ("tests/engine/loading/test_loading_heads_anywhere.py",),
         ),
+        Bug(budgets_priced_by_the_level, (_DECODE + "test_controller.py",)),
         Bug(disturbed_rounds_never_forgotten, (_DECODE + "test_controller_answers.py",)),
         Bug(node_without_its_parent, (_DECODE + "test_tree.py",)),
         Bug(damaged_cache_trusted, _CACHE),

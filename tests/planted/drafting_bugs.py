@@ -141,3 +141,17 @@ def disturbed_rounds_never_forgotten() -> None:
     from engine.speculative.costs import Mean
 
     Mean.fade = lambda _self: None  # type: ignore[method-assign]
+
+
+def budgets_priced_by_the_level() -> None:
+    """The controller reckons with so many levels, whatever the drafter says a budget takes."""
+    from engine.speculative.budgets import TreeBudgets
+
+    def usual(self: Any, goes_on: float, width: int) -> int:
+        def rate(depth: int) -> float:
+            tokens = sum(goes_on**level for level in range(depth + 1))
+            return tokens / (depth * self._costs.of(width) + self._verify.of(depth + 1))
+
+        return max(range(1, 11), key=rate)
+
+    TreeBudgets._usual_depth = usual  # type: ignore[method-assign]

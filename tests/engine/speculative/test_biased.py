@@ -39,11 +39,15 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.open(FOLDER_TARGET)
 
 
-def biases(rng: np.random.Generator, vocab: int) -> Bias:
-    """Some tokens that are wanted, some that are not, one that the vocabulary does not have."""
+def biases(rng: np.random.Generator, vocab: int, begins: int) -> Bias:
+    """Some tokens that are wanted, some that are not, one that the vocabulary does not have.
+
+    Among those that are not is `begins`, the token that the answer begins with otherwise.
+    """
     chosen = rng.choice(vocab, 40, replace=False).tolist()
     values = [*rng.uniform(-100, -1, 20).tolist(), *rng.uniform(0.5, 6, 20).tolist()]
-    return (*zip(chosen, values, strict=True), (vocab + 7, 50.0))
+    biases = dict(zip(chosen, values, strict=True)) | {begins: -100.0, vocab + 7: 50.0}
+    return tuple(biases.items())
 
 
 @pytest.mark.release(keep=3, reason="every sampling")
@@ -59,10 +63,12 @@ def test_every_loop_writes_the_same(
     drafters = [StandaloneDrafter(draft, PrefixCache(draft, context, 1 << 28)), LookupDrafter()]
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        prompt, bias = tokenizer.encode_text("Tell me about the sea."), biases(rng, vocab)
+        prompt = tokenizer.encode_text("Tell me about the sea.")
+        unbiased = decode(target, prompt, sampling, context=CONTEXT).tokens
+        bias = biases(rng, vocab, unbiased[0])
         write = partial(decode, target, prompt, sampling, context=CONTEXT, bias=bias)
         plain = write()
-        assert plain.tokens != decode(target, prompt, sampling, context=CONTEXT).tokens
+        assert plain.tokens != unbiased
         assert write(native=False).tokens == plain.tokens, "the definition draws something else"
         oracle = OracleDrafter(plain.tokens, len(prompt), vocab, rng)
         for drafter in (*drafters, oracle):
