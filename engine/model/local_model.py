@@ -69,7 +69,7 @@ class LocalModel:
         kind: the types of its weights in a word, such as "Q4_K_M" or "BF16".
         weight_bytes: of all its tensors, as stored.
         draft: the draft model that belongs to it.
-        has_mtp: its files hold an MTP head.
+        has_mtp: its files hold an MTP head; None: models of its family bring none.
         gguf: the tables of contents, where its tensors are in GGUF.
     """
 
@@ -79,7 +79,7 @@ class LocalModel:
     kind: str
     weight_bytes: int
     draft: Path | None
-    has_mtp: bool = False
+    has_mtp: bool | None = None
     gguf: GgufFile | None = field(default=None, repr=False)
 
     @classmethod
@@ -109,7 +109,7 @@ class LocalModel:
             kind=_commonest_kind(weights),
             weight_bytes=weights.nbytes,
             draft=_draft(path, sidecar),
-            has_mtp=isinstance(config, ModelConfig) and _has_mtp(config, tensors.names()),
+            has_mtp=None if isinstance(config, OtherConfig) else _has_mtp(config, tensors.names()),
         )
 
     @classmethod
@@ -268,8 +268,8 @@ def _described(
     return ModelWeights.open(config, tensors, "safetensors")
 
 
-def _has_mtp(config: ModelConfig, names: Collection[str]) -> bool:
-    return mtp_head(config) is not None and bool(mtp_names(names))
+def _has_mtp(config: ModelConfig, names: Collection[str]) -> bool | None:
+    return None if mtp_head(config) is None else bool(mtp_names(names))
 
 
 def _packed(folder: Path) -> GgufFile | None:
