@@ -200,7 +200,6 @@ class Segment(ABC):
         cache: SegmentCache,
         ranking: Ranking,
         width: int,
-        cancel: CancelFlag | None = None,
         features: Floats | None = None,
     ) -> Expanded | None:
         """One forward, and the likeliest tokens behind each of the rows whose logits are wanted.
@@ -210,12 +209,11 @@ class Segment(ABC):
             cache: of the sequence.
             ranking: how candidates rank, each at the position behind its own row.
             width: most candidates of a row.
-            cancel: looked at on the way.
             features: what a head takes, see `run`.
 
         Returns:
             `width` candidates per wanted row, fewer where there are no more numbers; None where
-            `cancel` was set before it was done.
+            the step's flag was set before it was done.
 
         Raises:
             ValueError: an impossible width or rows that do not ascend.

@@ -341,15 +341,10 @@ def _leave_room(devices: Devices, present: LoadedPair) -> None:
             device.ledger.budget -= present.held_on(name)
 
 
-def fits_beside(plan: Plan, present: LoadedPair, host_memory: int) -> bool:
-    """Tell whether memory holds both the planned models and the present pair.
-
-    Args:
-        plan: what is to come.
-        present: what is in memory.
-        host_memory: bytes of the host that are free beside it.
-    """
-    return plan.on(CPU).total <= host_memory and all(
+def fits_beside(planned: PlannedLoad, present: LoadedPair) -> bool:
+    """Tell whether memory holds both the planned models and the present pair."""
+    plan, free = planned.plan, planned.inspection.machine.host.memory_available
+    return plan.on(CPU).total <= free - present.held_on(CPU) and all(
         memory.total + present.held_on(memory.device) <= memory.budget
         for memory in plan.memory
         if memory.device != CPU

@@ -243,7 +243,6 @@ class NativeSegment(Segment):
         cache: SegmentCache,
         ranking: Ranking,
         width: int,
-        cancel: CancelFlag | None = None,
         features: Floats | None = None,
     ) -> Expanded | None:
         """See `engine.backend.segment.Segment`."""
@@ -251,7 +250,7 @@ class NativeSegment(Segment):
         if features is not None:
             features = np.ascontiguousarray(features, dtype=np.float32)
         arrays = self._room_for(len(step.tokens), step.logit_rows)
-        outputs = arrays.prepare(step, features, cancel).hidden
+        outputs = arrays.prepare(step, features).hidden
         found = self._expand_call(handle, arrays.arguments, step, ranking, width)
         return None if found is None else Expanded(found, outputs)
 
@@ -261,7 +260,7 @@ class NativeSegment(Segment):
         if hidden is not None:
             hidden = np.ascontiguousarray(hidden, dtype=np.float32)
         arrays = self._room_for(len(step.tokens), step.logit_rows)
-        output = arrays.prepare(step, hidden, step.cancel)
+        output = arrays.prepare(step, hidden)
         handles = self._pool.handle, self._argument, handle
         if result := library().dt_forward_tree(*handles, *arrays.arguments):
             raise refusal(result)
