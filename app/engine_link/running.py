@@ -107,10 +107,10 @@ class Running(QObject):
         return list(dict.fromkeys((*map(Path, known), *(each.path for each in found))))
 
     @property
-    def has_mtp(self) -> bool:
-        """True if the model's files hold an MTP head."""
+    def has_mtp(self) -> bool | None:
+        """True if the model's files hold an MTP head; None: its like has none."""
         plan = self.status.plan
-        return plan is not None and plan.has_mtp
+        return None if plan is None else plan.has_mtp
 
     def draft_name(self, draft: Path) -> str:
         """Return the name of a draft for people: its own, else that of its file or folder."""

@@ -65,14 +65,23 @@ class DraftList(QWidget):
         draft, known, before = choice.profile.draft, choice.running.drafts, list(self.rows)
         own = list(dict.fromkeys([*([draft] if isinstance(draft, Path) else []), *known]))
         names = {each: choice.running.draft_name(each) for each in own[:_MOST]}
-        mtp = [DraftChoice.MTP] if choice.running.has_mtp or draft is DraftChoice.MTP else []
+        has_mtp = choice.running.has_mtp
+        mtp = [DraftChoice.MTP] if has_mtp is not None or draft is DraftChoice.MTP else []
         self._offer([DraftChoice.AUTO, *mtp, *names, DraftChoice.LOOKUP, DraftChoice.NONE], names)
         self.rows[draft].button.setChecked(True)
+        if mtp:
+            self._say_whether_there(has_mtp is not False, draft)
         told = choice.told
         if draft is DraftChoice.AUTO and told is not None and told.plan is not None:
             self._say_own(told.plan.draft)
         self.setEnabled(choice.profile.mode is not Mode.PLAIN)
         return list(self.rows) != before
+
+    def _say_whether_there(self, there: bool, draft: Path | DraftChoice) -> None:
+        """Say that the model's files have no MTP head, where models of its family may."""
+        row, (_, about) = self.rows[DraftChoice.MTP], _CHOICES[DraftChoice.MTP]
+        row.say(tr(about) if there else tr("This file has no MTP head."))
+        row.button.setEnabled(there or draft is DraftChoice.MTP)
 
     def _say_own(self, draft: str | None) -> None:
         """Say which draft the automatic choice comes to."""

@@ -6,11 +6,11 @@ import logging
 from functools import cache
 from math import ceil
 
-from engine.backend.device import Transfers
+from engine.backend.device import Device, Transfers
 from engine.backend.ledger import Account, Ledger
 from engine.backend.native.library import Format, StaleLibrary, library
 from engine.backend.segment import Backend
-from engine.backend.shared import Loan
+from engine.backend.shared import NO_LOAN, Loan
 from engine.commands import KvType, WeightFormat
 from engine.errors import Absent
 from engine.language import tr
@@ -93,34 +93,7 @@ def choose_format(wish: WeightFormat, weights: int, *, quantised: bool = False) 
     return wish
 
 
-def cpu_backend(
-    weights: WeightFormat,
-    threads: int | None = None,
-    account: Account | None = None,
-    loan: Loan | None = None,
-    kv: KvType = KvType.F16,
-) -> Backend:
-    """The backend for a format that `choose_format` gave; torch is imported for F32 only.
-
-    Models with the same number of threads share a pool; None is a thread per available core.
-    torch always works on one. What the backend holds is entered in `account`; `loan` is what a
-    feature head has of its target, `kv` the type of keys and values, which are fp32 for F32.
-
-    Raises:
-        PyTorchAbsent: F32, and torch is not installed.
-    """
-    if weights is WeightFormat.F32:
-        need_pytorch(tr("Computing in {format}").format(format=weights))
-        from engine.backend.torch_cpu.segment import TorchCpuBackend
-
-        return TorchCpuBackend(account)
-    from engine.backend.native.pool import shared_pool
-    from engine.backend.native.segment import NativeBackend
-
-    return NativeBackend(NATIVE_FORMATS.get(weights), shared_pool(threads), account, loan, kv)
-
-
-class CpuDevice:
+class CpuDevice(Device):
     """The processor and its memory; see `engine.backend.device.Device`.
 
     Args:
@@ -132,24 +105,40 @@ class CpuDevice:
     """
 
     def __init__(self, budget: int | None = None, threads: int | None = None) -> None:
-        self.ledger = Ledger(CPU, tr("Memory"), budget)
-        self.transfers = Transfers()  # none: the host's memory is its own
+        # There are no copies: the host's memory is its own.
+        super().__init__(Ledger(CPU, tr("Memory"), budget), Transfers())
         self.threads = threads
-
-    @property
-    def name(self) -> str:
-        """Name of the device in plans."""
-        return self.ledger.device
 
     def backend(
         self,
         weights: WeightFormat,
         owner: str,
-        loan: Loan | None = None,
+        loan: Loan = NO_LOAN,
         kv: KvType = KvType.F16,
     ) -> Backend:
-        """Compiles segments whose allocations are entered for `owner`."""
-        return cpu_backend(weights, self.threads, Account(self.ledger, owner), loan, kv)
+        """Compiles segments whose allocations are entered for `owner`.
+
+        Args:
+            weights: a format that `choose_format` gave; for F32, torch is imported, and works on
+                one thread.
+            owner: whose they are.
+            loan: what a feature head has of its target.
+            kv: type of keys and values, which are fp32 for F32.
+
+        Raises:
+            PyTorchAbsent: F32, and torch is not installed.
+        """
+        account = Account(self.ledger, owner)
+        if weights is WeightFormat.F32:
+            need_pytorch(tr("Computing in {format}").format(format=weights))
+            from engine.backend.torch_cpu.segment import TorchCpuBackend
+
+            return TorchCpuBackend(account)
+        from engine.backend.native.pool import shared_pool
+        from engine.backend.native.segment import NativeBackend
+
+        pool = shared_pool(self.threads)
+        return NativeBackend(NATIVE_FORMATS.get(weights), pool, account, loan, kv)
 
     def close(self) -> None:
         """Do nothing: no memory is held beside models."""

@@ -295,10 +295,10 @@ class Decoder:
             if cancel:
                 return None
             return self._expand_by_forward(state, tokens, parents, wanted, ranking, width, features)
-        step = state.stage(tokens, parents, logit_rows=wanted)
+        step = state.stage(tokens, parents, logit_rows=wanted, cancel=cancel)
         found = None
         try:
-            found = self._last.expand(step, state.caches[0], ranking, width, cancel, features)
+            found = self._last.expand(step, state.caches[0], ranking, width, features)
         finally:
             if found is None:
                 state.unstage(len(tokens))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from itertools import takewhile
-from typing import Protocol
 
 from engine.backend.ledger import Ledger
 from engine.backend.segment import Backend
-from engine.backend.shared import Loan
+from engine.backend.shared import NO_LOAN, Loan
 from engine.commands import KvType, WeightFormat
 from engine.events import Interval
 
@@ -34,29 +34,28 @@ class Transfers:
         return taken
 
 
-class Device(Protocol):
-    """The CPU, an accelerator on torch, or the simulated one."""
+class Device(ABC):
+    """The CPU, an accelerator through torch or WebGPU, or the simulated one.
+
+    Args:
+        ledger: of what is held on it, with the segments and caches of its backends.
+        transfers: its copies that somebody waited for.
+    """
+
+    def __init__(self, ledger: Ledger, transfers: Transfers) -> None:
+        self.ledger, self.transfers = ledger, transfers
 
     @property
     def name(self) -> str:
         """Name of the device in plans: "cpu", "cuda:0", "simulated:0"."""
-        ...
+        return self.ledger.device
 
-    @property
-    def ledger(self) -> Ledger:
-        """Ledger of what is held on it, with the segments and caches of its backends."""
-        ...
-
-    @property
-    def transfers(self) -> Transfers:
-        """Its copies that somebody waited for."""
-        ...
-
+    @abstractmethod
     def backend(
         self,
         weights: WeightFormat,
         owner: str,
-        loan: Loan | None = None,
+        loan: Loan = NO_LOAN,
         kv: KvType = KvType.F16,
     ) -> Backend:
         """Compiles segments whose allocations are entered for `owner` ("target", "draft").
@@ -64,8 +63,7 @@ class Device(Protocol):
         `loan`: what a feature head has of its target. `kv`: type of keys and values; where there
         is only one, it is that one.
         """
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Give all memory back; segments and caches must be dropped before."""
-        ...

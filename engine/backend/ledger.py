@@ -42,6 +42,8 @@ WORDS: Mapping[Purpose, str] = {
     Purpose.RUNTIME: later("driver"),
 }
 
+_OF_CACHES = (Purpose.KV, Purpose.FEATURES)
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -189,12 +191,12 @@ class Ledger:
         lines = [Held(*key, *amounts, peaks[key]) for key, amounts in sums.items()]
         return tuple(sorted(lines, key=lambda line: -line.nbytes))
 
-    def touched(self, *purposes: Purpose) -> int:
-        """Bytes for these purposes that exist by now."""
+    def spare(self, room: int) -> int:
+        """Bytes of a room that the memory of caches leaves by now; negative: it is over."""
         with self._lock:
             self._settled()
-            entries = [entry for entry in self._entries if entry.purpose in purposes]
-        return sum(entry.by_now for entry in entries)
+            entries = [each for each in self._entries if each.purpose in _OF_CACHES]
+        return room - sum(entry.by_now for entry in entries)
 
     def _enter(self, entry: Allocation) -> bool:
         with self._lock:

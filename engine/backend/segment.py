@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -50,76 +50,54 @@ class SegmentOutput:
     taps: dict[int, Floats]
 
 
-class SegmentCache(Protocol):
-    """Keys, values and states of one sequence in one segment, at addresses that never move."""
+class SegmentCache(ABC):
+    """Keys, values and states of one sequence in one segment, at addresses that never move.
+
+    Here its slots stand by themselves: it can go back to any, and need not be told. One with states
+    is a `StateCache`.
+    """
 
     @property
     def most_staged(self) -> int | None:
         """Nodes that may be staged at a time; None: as many as there are slots."""
-        ...
+        return None
 
     @property
+    @abstractmethod
     def nbytes(self) -> int:
         """Bytes reserved; pages are touched only as the sequence grows."""
-        ...
 
     def reusable(self, slots: int) -> int:
         """Return how many of the first `slots` slots it can go back to.
 
         A state cannot go back behind what went into it, but to a snapshot.
         """
-        ...
+        return slots
 
-    def crop(self, slots: int) -> None:
+    def crop(self, slots: int) -> None:  # noqa: B027 (what lies behind is written over)
         """Go back to the first `slots` slots, a number that `reusable` returns."""
-        ...
 
     @property
     def snapshot_bytes(self) -> int:
         """Bytes of `nbytes` that snapshots take."""
-        ...
+        return 0
 
-    def snapshot(self, slots: int, budget: int) -> None:
+    def snapshot(self, slots: int, budget: int) -> None:  # noqa: B027 (the slots are all there is)
         """Keep what it takes to come back to this many slots, all that are committed.
 
         `budget`: most bytes of all snapshots.
         """
-        ...
 
+    @abstractmethod
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         """Take over the first `slots` slots of another cache of the same segment."""
-        ...
 
+    @abstractmethod
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target+1, ...
 
         They ascend, and each is at or behind its destination; or all lie before the target.
         """
-        ...
-
-
-class SlotCache:
-    """A cache whose slots stand by themselves: it can go back to any, and is told nothing."""
-
-    @property
-    def most_staged(self) -> int | None:
-        """None: as many nodes as there are slots."""
-        return None
-
-    def reusable(self, slots: int) -> int:
-        """Return `slots`."""
-        return slots
-
-    def crop(self, slots: int) -> None:
-        """Do nothing: what lies behind is written over."""
-
-    @property
-    def snapshot_bytes(self) -> int:
-        """0: there are none."""
-        return 0
-
-    def snapshot(self, slots: int, budget: int) -> None:
-        """Do nothing: the slots are all there is."""
 
 
 CacheT = TypeVar("CacheT")
@@ -222,7 +200,6 @@ class Segment(ABC):
         cache: SegmentCache,
         ranking: Ranking,
         width: int,
-        cancel: CancelFlag | None = None,
         features: Floats | None = None,
     ) -> Expanded | None:
         """One forward, and the likeliest tokens behind each of the rows whose logits are wanted.
@@ -232,12 +209,11 @@ class Segment(ABC):
             cache: of the sequence.
             ranking: how candidates rank, each at the position behind its own row.
             width: most candidates of a row.
-            cancel: looked at on the way.
             features: what a head takes, see `run`.
 
         Returns:
             `width` candidates per wanted row, fewer where there are no more numbers; None where
-            `cancel` was set before it was done.
+            the step's flag was set before it was done.
 
         Raises:
             ValueError: an impossible width or rows that do not ascend.
@@ -314,6 +290,11 @@ def features_are_own(config: ModelConfig, features: Floats | None, rows: int) ->
 
 class Backend(Protocol):
     """Compiles segments for one device."""
+
+    @property
+    def kept(self) -> Mapping[Hashable, object]:
+        """Matrices of the model compiled last that a head may borrow, by names and format."""
+        ...
 
     def compile(
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool

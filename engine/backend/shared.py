@@ -61,27 +61,20 @@ class Loan:
     lent: Mapping[str, Lent]
     lender: Backend | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Borrowed(Generic[T]):
-    """Matrices of a feature head that are its target's, as a backend holds them.
-
-    Attributes:
-        lent: by the head's names.
-        held: what of the target's lies on this device, as `Shared` has it.
-    """
-
-    lent: Mapping[str, Lent]
-    held: Mapping[Hashable, T]
-
-    def find(self, name: str, *fmt: Hashable) -> T | None:
+    def find(self, held: type[T], name: str, *fmt: Hashable) -> T | None:
         """The target's matrix that the head calls `name`, if it lies here.
 
         Args:
+            held: the type of the backend's matrices.
             name: the head's.
             fmt: the format, on backends that hold a matrix in several.
         """
         lent = self.lent.get(name)
-        if lent is None:
+        if lent is None or self.lender is None:
             return None
-        return self.held.get((lent.name, *fmt) if fmt else lent.name)
+        found = self.lender.kept.get((lent.name, *fmt) if fmt else lent.name)
+        return found if isinstance(found, held) else None
+
+
+NO_LOAN = Loan({})
+"""What every other model's backend takes over."""

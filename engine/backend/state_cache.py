@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from itertools import pairwise
 from typing import Generic, TypeVar
+
+from engine.backend.segment import SegmentCache
 
 KeptT = TypeVar("KeptT")
 
 
-class StateCache(ABC, Generic[KeptT]):
-    """The part of a `SegmentCache` that is about going back; without states, to any slot.
+class StateCache(SegmentCache, Generic[KeptT]):
+    """A cache that may have states, and then goes back only to snapshots; without, to any slot.
 
     A state is that of the first committed tokens, and never of staged ones, whose rows are kept
     behind it. So it can stay where it is while drafts are rejected, and to go back further takes a

@@ -35,9 +35,10 @@ from engine.model.weights.readable import Floats, Readable
 from engine.model.weights.stored import not_finite
 
 
-class TransformersCache:
+class TransformersCache(SegmentCache):
     """Keys and values, or whatever else the family carries from token to token.
 
+    A forward that is told of fewer tokens goes back by itself; nothing can be kept to go back to.
     `tokens` are those that it has taken in. `kept` is None where nothing can be carried.
 
     Args:
@@ -66,22 +67,6 @@ class TransformersCache:
     def nbytes(self) -> int:
         """Bytes that it takes at most."""
         return self._nbytes
-
-    @property
-    def most_staged(self) -> int | None:
-        """None: as many nodes as there are slots."""
-        return None
-
-    def crop(self, slots: int) -> None:
-        """Do nothing: a forward that is told of fewer tokens goes back by itself."""
-
-    @property
-    def snapshot_bytes(self) -> int:
-        """0: there are none."""
-        return 0
-
-    def snapshot(self, slots: int, budget: int) -> None:
-        """Do nothing: the library's states cannot be kept."""
 
     def reusable(self, slots: int) -> int:
         """Return how many of the first `slots` tokens it can go back to.

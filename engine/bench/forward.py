@@ -14,7 +14,7 @@ from statistics import median
 from time import perf_counter
 from typing import Protocol, TypeVar
 
-from engine.backend.cpu import NATIVE_FORMATS, choose_format, cpu_backend
+from engine.backend.cpu import NATIVE_FORMATS, CpuDevice, choose_format
 from engine.backend.decoder import Decoder
 from engine.backend.device import Device
 from engine.backend.native.library import Format
@@ -79,7 +79,8 @@ def decoder_for(
 ) -> Decoder:
     """A decoder alone, without tokenizer, draft and plan."""
     chosen = choose_format(wish, weight_count(config))
-    return Decoder.build(config, weights, cpu_backend(chosen, threads, kv=kv))
+    backend = CpuDevice(threads=threads).backend(chosen, "target", kv=kv)
+    return Decoder.build(config, weights, backend)
 
 
 class DecoderSide:

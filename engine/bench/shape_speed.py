@@ -12,7 +12,7 @@ from engine.backend.device import Device
 from engine.backend.ledger import Account, Ledger, as_planned
 from engine.backend.round import Round
 from engine.backend.segment import Backend, Share
-from engine.backend.shared import Loan
+from engine.backend.shared import NO_LOAN, Loan
 from engine.bench.forward import DecoderSide, Side, forwards_in_turns
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import PeerSettings, llama_cpp
@@ -170,9 +170,9 @@ def _backends(
 ) -> dict[str, Backend]:
     """Return the backends by device; a head's have what the target's hold on the same device."""
 
-    def loan(device: str) -> Loan | None:
+    def loan(device: str) -> Loan:
         lent = model.lent
-        return Loan(lent, (lenders or {}).get(device)) if lent else None
+        return Loan(lent, (lenders or {}).get(device)) if lent else NO_LOAN
 
     names = dict.fromkeys(share.device for share in shares)
     return {

@@ -14,7 +14,6 @@ from engine.events.answers import (
     Finished,
     FinishReason,
     Guess,
-    Interval,
     Origin,
     PrefillProgress,
     PromptRead,
@@ -23,10 +22,10 @@ from engine.events.answers import (
     RoundFinished,
     TextDelta,
     TokenSpan,
-    hull,
 )
 from engine.events.devices import AcceleratorSample, DeviceHeld, DeviceSample, HeldLine, MemoryHeld
 from engine.events.failures import Failed, FailureKind, WayOut
+from engine.events.intervals import Interval, hull
 from engine.events.measurements import (
     Calibrated,
     CalibrationProgress,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import zip_longest
 
 from engine.commands import QuestionId
+from engine.events.intervals import Interval, hull
 
 BUSY_CPU = 20.0
 """Percent of the CPU in other programs' hands from which on they are the cause of a speed."""
@@ -48,24 +48,6 @@ class Origin(StrEnum):
 
     DRAFTED = "drafted"
     TARGET = "target"
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A span of work on one lane, in seconds on the events' clock."""
-
-    start: float
-    end: float
-
-    @property
-    def seconds(self) -> float:
-        """Length in seconds."""
-        return self.end - self.start
-
-
-def hull(intervals: Sequence[Interval]) -> Interval | None:
-    """Interval from the start of the first to the end of the last; None where there are none."""
-    return Interval(intervals[0].start, intervals[-1].end) if intervals else None
 
 
 @dataclass(frozen=True, slots=True)

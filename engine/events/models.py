@@ -113,8 +113,8 @@ class PlanSummary:
     """Sampling that the model's own files recommend; None where they recommend none."""
     drafts_here: tuple[DraftHere, ...] = ()
     """Models and heads on this disk that were found to draft for it, the most promising first."""
-    has_mtp: bool = False
-    """Whether the model's files hold an MTP head, which can draft for it."""
+    has_mtp: bool | None = None
+    """Whether the model's files hold an MTP head, which drafts for it; None: its like has none."""
     host: str = ""
     """Server that computes, as in "192.168.1.5:8000"; "" where this computer's engine does."""
 

@@ -12,7 +12,7 @@ from engine.backend.ledger import Account
 from engine.backend.native.cached_weights import CachedWeights
 from engine.backend.native.library import Format
 from engine.backend.segment import Backend, Share
-from engine.backend.shared import Loan
+from engine.backend.shared import NO_LOAN, Loan
 from engine.commands import WeightFormat
 from engine.errors import UserFixable
 from engine.language import tr
@@ -90,7 +90,7 @@ class DecoderBuilder:
         )
         before_it, self._backends = self._backends, {}
         for name in dict.fromkeys(share.device for share in shares):
-            loan = Loan(model.lent, before_it.get(name)) if model.lent else None
+            loan = Loan(model.lent, before_it.get(name)) if model.lent else NO_LOAN
             self._backends[name] = self._devices[name].backend(model.format, owner, loan, model.kv)
         state = _state(model)
         with _cached(weights, model) as cached:

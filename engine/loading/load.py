@@ -97,17 +97,12 @@ def set_cache_budgets(
         more = (max(left[name], 0) * part / nbytes for name, nbytes in size.items() if nbytes)
         pool.budget_bytes = pool.nbytes * (1 + int(min(more, default=0)))
         if ledger is not None:
-            pool.spare = partial(_spare, ledger, int(_free(plan.on(CPU)) * KV_SHARE))
+            pool.spare = partial(ledger.spare, int(_free(plan.on(CPU)) * KV_SHARE))
 
 
 def _free(planned: DeviceMemory) -> int:
     """Return the bytes of the host beside the weights."""
     return planned.budget - planned.target - planned.draft
-
-
-def _spare(ledger: Ledger, room: int) -> int:
-    """Return the bytes of a room that the caches' memory leaves by now; negative: it is over."""
-    return room - ledger.touched(Purpose.KV, Purpose.FEATURES)
 
 
 def _room(ledger: Ledger, planned: DeviceMemory) -> int:
@@ -346,15 +341,10 @@ def _leave_room(devices: Devices, present: LoadedPair) -> None:
             device.ledger.budget -= present.held_on(name)
 
 
-def fits_beside(plan: Plan, present: LoadedPair, host_memory: int) -> bool:
-    """Tell whether memory holds both the planned models and the present pair.
-
-    Args:
-        plan: what is to come.
-        present: what is in memory.
-        host_memory: bytes of the host that are free beside it.
-    """
-    return plan.on(CPU).total <= host_memory and all(
+def fits_beside(planned: PlannedLoad, present: LoadedPair) -> bool:
+    """Tell whether memory holds both the planned models and the present pair."""
+    plan, free = planned.plan, planned.inspection.machine.host.memory_available
+    return plan.on(CPU).total <= free - present.held_on(CPU) and all(
         memory.total + present.held_on(memory.device) <= memory.budget
         for memory in plan.memory
         if memory.device != CPU

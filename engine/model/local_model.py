@@ -34,7 +34,7 @@ from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.template_source import own_template
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.same_tokens import TokenList, folder_tokens, gguf_tokens
-from engine.model.weights.head_weights import HeadWeights, open_mtp, open_own
+from engine.model.weights.head_weights import HeadWeights, open_own
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.mtp_names import mtp_names
 from engine.model.weights.parts import FileKind
@@ -69,7 +69,7 @@ class LocalModel:
         kind: the types of its weights in a word, such as "Q4_K_M" or "BF16".
         weight_bytes: of all its tensors, as stored.
         draft: the draft model that belongs to it.
-        has_mtp: its files hold an MTP head.
+        has_mtp: its files hold an MTP head; None: models of its family bring none.
         gguf: the tables of contents, where its tensors are in GGUF.
     """
 
@@ -79,7 +79,7 @@ class LocalModel:
     kind: str
     weight_bytes: int
     draft: Path | None
-    has_mtp: bool = False
+    has_mtp: bool | None = None
     gguf: GgufFile | None = field(default=None, repr=False)
 
     @classmethod
@@ -109,7 +109,7 @@ class LocalModel:
             kind=_commonest_kind(weights),
             weight_bytes=weights.nbytes,
             draft=_draft(path, sidecar),
-            has_mtp=isinstance(config, ModelConfig) and _has_mtp(config, tensors.names()),
+            has_mtp=None if isinstance(config, OtherConfig) else _has_mtp(config, tensors.names()),
         )
 
     @classmethod
@@ -158,10 +158,8 @@ class LocalModel:
         config = mtp_head(target)
         if config is None:
             raise ValueError("models of this family bring no head")
-        if gguf is None:
-            own = open_mtp(config.config, SafetensorsFolder.open(path), "safetensors")
-        else:
-            own = open_mtp(config.config, gguf.reader(), "gguf")
+        tensors = SafetensorsFolder.open(path) if gguf is None else gguf.reader()
+        own, *_ = open_own(config.config, tensors, "safetensors" if gguf is None else "gguf")
         return cls(
             path=path,
             name=name,
@@ -209,10 +207,10 @@ class LocalModel:
         tensors = (
             SafetensorsFolder.open(self.path) if self.gguf is None else self.gguf.reader(native)
         )
+        within: FileKind | None = None
         if isinstance(self.config, DraftOnly) and self.config.own:
-            kind: FileKind = "safetensors" if self.gguf is None else "gguf"
-            return HeadWeights.within(config, tensors, kind, target)
-        return HeadWeights.open(config, tensors, target, target_tied=tied)
+            within = "safetensors" if self.gguf is None else "gguf"
+        return HeadWeights.open(config, tensors, target, target_tied=tied, within=within)
 
     def tokenizer(self) -> Tokenizer:
         """Return its tokenizer, from the same files."""
@@ -270,8 +268,8 @@ def _described(
     return ModelWeights.open(config, tensors, "safetensors")
 
 
-def _has_mtp(config: ModelConfig, names: Collection[str]) -> bool:
-    return mtp_head(config) is not None and bool(mtp_names(names))
+def _has_mtp(config: ModelConfig, names: Collection[str]) -> bool | None:
+    return None if mtp_head(config) is None else bool(mtp_names(names))
 
 
 def _packed(folder: Path) -> GgufFile | None:

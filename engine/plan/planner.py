@@ -65,20 +65,15 @@ class Planning:
     ) -> None:
         check_wish(machine, target, drafts, wish)
         self._machine, self._target, self._wish = machine, target, wish
-        self.reached = tuple(
-            each for each in machine.reached if each.models == key_of(target, drafts)
-        )
+        self.models = key_of(target, drafts)
+        """Key under which memory and speed of these models are kept."""
+        self.reached = tuple(each for each in machine.reached if each.models == self.models)
         """What answers of these models reached on this machine, the newest first."""
         accepted = next((each.acceptance for each in self.reached if each.acceptance), None)
         self._drafts = [_as_accepted(draft, accepted) for draft in drafts]
         self._speeds = speeds
         self._assumed = assumed_speeds(machine)
         self._search = self._best_search()
-
-    @property
-    def models(self) -> str:
-        """Key under which memory estimates of these models are kept."""
-        return key_of(self._target, self._drafts)
 
     def knowing(self, reached: Sequence[Reached], acceptance: float | None = None) -> Planning:
         """Return the same question with other knowledge.

@@ -132,10 +132,8 @@ class ModelSlot:
         """
         if self.pair is None:
             self._book.before_load()
-        else:
-            free = planned.inspection.machine.host.memory_available - self.pair.held_on(CPU)
-            if not fits_beside(planned.plan, self.pair, free):
-                self.drop()
+        elif not fits_beside(planned, self.pair):
+            self.drop()
         pair = load(
             planned,
             self._manager.open,

@@ -256,6 +256,7 @@ def write_hybrid_gguf(
     file: Path,
     *,
     kind: GGMLQuantizationType = GGMLQuantizationType.F32,
+    kinds: Mapping[str, GGMLQuantizationType] = {},
     leave_out: Collection[str] = (),
     more: Mapping[str, Any] = {},
     head: Collection[str] = (),
@@ -266,6 +267,7 @@ def write_hybrid_gguf(
         folder: with safetensors, and a tokenizer if the file is to have one.
         file: the file to write.
         kind: of matrices whose rows it divides.
+        kinds: others, by how names begin.
         leave_out: steps of the converter that are not done: "plus one", "rate", "tiled"; and
             "trunk": the model's own blocks, as in files of MTP heads.
         more: keys beside, or instead of, those that the config gives.
@@ -297,11 +299,12 @@ def write_hybrid_gguf(
         if "trunk" in leave_out and name.startswith("model.layers."):
             continue
         values = _converted(name, tensor.float().numpy(), config, leave_out)
-        stored = kind
-        if values.ndim == 1 or values.shape[-1] % gguf.GGML_QUANT_SIZES[kind][0]:
+        own = _gguf_name(name, config)
+        stored = next((each for start, each in kinds.items() if own.startswith(start)), kind)
+        if values.ndim == 1 or values.shape[-1] % gguf.GGML_QUANT_SIZES[stored][0]:
             stored = GGMLQuantizationType.F32
         data = gguf.quants.quantize(np.ascontiguousarray(values), stored)
-        writer.add_tensor(_gguf_name(name, config), data, raw_dtype=stored)
+        writer.add_tensor(own, data, raw_dtype=stored)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.backend.decoder import Decoder
 from engine.backend.ledger import unlimited
-from engine.backend.segment import Segment, SegmentCache, SegmentOutput, SlotCache
+from engine.backend.segment import Segment, SegmentCache, SegmentOutput
 from engine.backend.step import Step
 from engine.model.config import Fusion
 from engine.model.weights.readable import Floats
@@ -51,7 +51,7 @@ def answer(prompt: Sequence[int], count: int) -> list[int]:
     return written
 
 
-class RiddleCache(SlotCache):
+class RiddleCache(SegmentCache):
     """Of every slot its memory, and whether the target's features gave it."""
 
     def __init__(self, slots: int) -> None:

@@ -185,10 +185,10 @@ def test_a_family_of_others_says_so_too(tmp_path: Path) -> None:
 
 def test_floats_in_full_say_so() -> None:
     done = without_torch(
-        "from engine.backend.cpu import cpu_backend\\n"
+        "from engine.backend.cpu import CpuDevice\\n"
         "from engine.commands import WeightFormat\\n"
         "from engine.pytorch import PyTorchAbsent\\n"
-        "try:\\n    cpu_backend(WeightFormat.F32)\\n"
+        'try:\\n    CpuDevice().backend(WeightFormat.F32, "target")\\n'
         "except PyTorchAbsent as error:\\n    print(error.cause)".replace("\\n", "\n")
     )
     assert "Computing in f32 needs PyTorch" in done.stdout, done.stderr

@@ -42,6 +42,6 @@ def borrowed_matrices_kept_with_the_head() -> None:
 
 def borrowed_matrices_packed_again() -> None:
     """What a head borrows lies on its target's device a second time."""
-    from engine.backend.shared import Borrowed
+    from engine.backend.shared import Loan
 
-    Borrowed.find = lambda _self, _name, *_fmt: None  # type: ignore[method-assign]
+    Loan.find = lambda _self, _held, _name, *_fmt: None  # type: ignore[method-assign]

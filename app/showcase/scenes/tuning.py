@@ -87,15 +87,22 @@ def own_head(stage: Stage, shoot: Shoot) -> None:
     _to_drafts(page)
     shoot("tuning-mtp-chosen")
     page.choosing.undo()
+    stage.preview = partial(_with_own_head, there=False)
+    _ready(stage, budgets.WITH_CARD, load_of())
+    page.previews.refresh()
+    _planned(stage)
+    _to_drafts(page)
+    shoot("tuning-mtp-missing")
     stage.window.pages.show_chat()
     stage.preview = previewed
     stage.ready()
 
 
-def _with_own_head(load: Load) -> Previewed:
+def _with_own_head(load: Load, *, there: bool = True) -> Previewed:
     draft = "MTP head + lookup" if load.draft is DraftChoice.AUTO else "MTP head"
+    draft = draft if there else "lookup"
     found = previewed(load, budgets.WITH_CARD, speeds=budgets.SPEEDS, draft=draft)
-    plan = replace(found.plan or PLAN, has_mtp=True)
+    plan = replace(found.plan or PLAN, has_mtp=there)
     return replace(found, plan=plan)
 
 

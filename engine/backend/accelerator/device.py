@@ -14,10 +14,10 @@ from engine.backend.accelerator.memory import Workspace
 from engine.backend.accelerator.products import Products
 from engine.backend.accelerator.segment import AcceleratorBackend, Bench
 from engine.backend.accelerator.sizes import shared_bytes
-from engine.backend.device import Transfers
+from engine.backend.device import Device
 from engine.backend.ledger import Account, Allocation, Ledger, Purpose
 from engine.backend.segment import Backend
-from engine.backend.shared import Loan
+from engine.backend.shared import NO_LOAN, Loan
 from engine.commands import KvType, WeightFormat
 from engine.machine.garbage import collect_garbage
 
@@ -45,7 +45,7 @@ class Counters:
     reserved: int
 
 
-class TorchDevice:
+class TorchDevice(Device):
     """See `engine.backend.device.Device`. Opening one imports torch and starts the device's driver.
 
     Args:
@@ -69,7 +69,7 @@ class TorchDevice:
         halves: bool | None = None,
     ) -> None:
         self._driver = Driver(name)
-        self.ledger = Ledger(name, label or self._driver.label, budget)
+        super().__init__(Ledger(name, label or self._driver.label, budget), self._driver.transfers)
         self._own = Account(self.ledger, SHARED)
         self._entries: list[Allocation] = []
         with in_words(self._driver, self.ledger):
@@ -83,21 +83,11 @@ class TorchDevice:
         room = Workspace(self._own)
         self._graphs: Graphs | None = Graphs(self._driver, room, recorder_for(self._driver))
 
-    @property
-    def name(self) -> str:
-        """Name of the device in plans."""
-        return self.ledger.device
-
-    @property
-    def transfers(self) -> Transfers:
-        """Copies to it."""
-        return self._driver.transfers
-
     def backend(
         self,
         weights: WeightFormat,
         owner: str,
-        loan: Loan | None = None,
+        loan: Loan = NO_LOAN,
         kv: KvType = KvType.F16,  # noqa: ARG002 - keys and values are 16-bit floats here
     ) -> Backend:
         """Compiles segments whose allocations are entered for `owner`.

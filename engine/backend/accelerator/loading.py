@@ -18,7 +18,7 @@ from engine.backend.ledger import Purpose
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import LANES, NATIVE_KINDS
 from engine.backend.native.stretches import PACKED, TYPES, kind_of, packed_rows, stored_rows
-from engine.backend.shared import Borrowed
+from engine.backend.shared import NO_LOAN, Loan
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
@@ -34,7 +34,7 @@ class Loader:
     Args:
         fmt: of all matrices but the routers; STORED leaves every matrix as it is.
         alone: where matrices are entered that a head may borrow.
-        borrowed: of a head, those of its target.
+        loan: of a head, those of its target.
 
     Attributes:
         matrices: everything that was brought, for counting.
@@ -49,10 +49,10 @@ class Loader:
         memory: DeviceAllocator,
         products: Products,
         alone: MutableMapping[Hashable, DeviceMatrix] | None = None,
-        borrowed: Borrowed[DeviceMatrix] | None = None,
+        loan: Loan = NO_LOAN,
     ) -> None:
         self._alone = {} if alone is None else alone
-        self._borrowed = borrowed or Borrowed({}, {})
+        self._loan = loan
         self._weights, self._memory, self._products = weights, memory, products
         self._shapes = expected_tensors(config)
         self._native = NATIVE_FORMATS.get(fmt)
@@ -109,12 +109,12 @@ class Loader:
 
     def matrix(self, name: str) -> DeviceMatrix:
         """One matrix by itself: the embedding, the head; a target's own where it lies here."""
-        lent = self._borrowed.lent.get(name)
+        lent = self._loan.lent.get(name)
         if lent is None:
             (matrix,) = self._side_by_side([name])
             self._alone[name] = matrix
             return matrix
-        here = self._borrowed.find(name)
+        here = self._loan.find(DeviceMatrix, name)
         if here is not None:
             self.kinds.add(here.kind)
             return here

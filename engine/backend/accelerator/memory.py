@@ -10,7 +10,7 @@ import torch
 
 from engine.backend.accelerator.driver import Driver, in_words
 from engine.backend.ledger import Account, Allocation, Purpose
-from engine.backend.segment import SegmentCache, SlotCache, own_cache
+from engine.backend.segment import SegmentCache, own_cache
 from engine.backend.step import CHUNK
 
 
@@ -129,7 +129,7 @@ class Recordings:
             self._known.popitem(last=False)
 
 
-class DeviceCache(SlotCache):
+class DeviceCache(SegmentCache):
     """[blocks, keys and values, chunks, kv heads, CHUNK, head dim].
 
     Slot s lies in chunk s // CHUNK at offset s % CHUNK. A last chunk takes what padding rows write.

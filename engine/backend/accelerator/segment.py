@@ -39,7 +39,7 @@ from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.native.pool import CancelFlag
 from engine.backend.round import Drafted, DraftRequest
 from engine.backend.segment import Segment, SegmentCache, SegmentOutput, own_cache
-from engine.backend.shared import Borrowed, Loan, Shared
+from engine.backend.shared import NO_LOAN, Loan, Shared
 from engine.backend.step import CHUNK, Step
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
@@ -66,8 +66,8 @@ class AcceleratorBackend:
         loan: what a feature head has of its target.
     """
 
-    def __init__(self, fmt: WeightFormat, bench: Bench, loan: Loan | None = None) -> None:
-        self._format, self._bench, self._loan = fmt, bench, loan or Loan({})
+    def __init__(self, fmt: WeightFormat, bench: Bench, loan: Loan = NO_LOAN) -> None:
+        self._format, self._bench, self._loan = fmt, bench, loan
         self._shared: Shared[DeviceMatrix] = Shared()
 
     @property
@@ -85,11 +85,8 @@ class AcceleratorBackend:
         """
         bench = self._bench
         memory = DeviceAllocator(bench.driver, bench.account)
-        lender = self._loan.lender
-        here = lender.kept if isinstance(lender, AcceleratorBackend) else {}
-        lent = Borrowed(self._loan.lent, here)
         alone = self._shared.of(weights)
-        loader = Loader(config, weights, self._format, memory, bench.products, alone, lent)
+        loader = Loader(config, weights, self._format, memory, bench.products, alone, self._loan)
         with in_words(bench.driver, bench.account.ledger):
             return AcceleratorSegment(config, loader, memory, blocks, bench, embed=embed, head=head)
 

@@ -26,7 +26,7 @@ from engine.backend.native.matrix import EMPTY, LANES, NATIVE_KINDS, Packed, pac
 from engine.backend.native.memory import Arena
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.workspace import set_heads
-from engine.backend.shared import Borrowed, Shared
+from engine.backend.shared import NO_LOAN, Loan, Shared
 from engine.model.config import BlockConfig, Delta, Fusion, ModelConfig, RopeConfig
 from engine.model.config import Experts as ExpertsConfig
 from engine.model.weights.readable import Floats, Readable, Weights
@@ -44,7 +44,7 @@ class BlockPacker:
         fmt: of all matrices but the routers; None leaves every matrix as it is stored.
         account: where they are entered.
         shared: matrices of the model that other segments have.
-        borrowed: those of another model.
+        loan: those of another model.
 
     Attributes:
         packed, vectors, experts: the memory of everything that was handed out.
@@ -60,10 +60,9 @@ class BlockPacker:
         pool: ThreadPool,
         account: Account,
         shared: Shared[Packed],
-        borrowed: Borrowed[Packed] | None = None,
+        loan: Loan = NO_LOAN,
     ) -> None:
-        self._lent = borrowed or Borrowed({}, {})
-        self._arena, self._account = Arena(account), account
+        self._arena, self._account, self._loan = Arena(account), account, loan
         self._config, self._weights, self._format, self._pool = config, weights, fmt, pool
         self._shared = shared.of(weights)
         self.packed: list[Packed] = []
@@ -221,7 +220,7 @@ class BlockPacker:
 
     def _pack(self, names: Sequence[str], fmt: Format) -> Matrix:
         key = (*names, fmt)
-        packed = self._shared.get(key) or self._lent.find(names[0], fmt)
+        packed = self._shared.get(key) or self._loan.find(Packed, names[0], fmt)
         if packed is not None:
             self.borrowed.append(packed)
         else:
@@ -245,8 +244,8 @@ class BlockPacker:
         return parts
 
     def _format_of(self, name: str) -> Format:
-        if name in self._lent.lent:
-            return NATIVE_KINDS[self._lent.lent[name].kind]
+        if name in self._loan.lent:
+            return NATIVE_KINDS[self._loan.lent[name].kind]
         if self._format is not None:
             return self._format
         return NATIVE_KINDS[self._readable.kind(name)]

@@ -74,12 +74,10 @@ class StepArrays:
         self._parents = np.zeros(nodes, dtype=np.int32)
         self._parents_at = pointer(self._parents)
 
-    def prepare(
-        self, step: Step, hidden: Floats | None, cancel: CancelFlag | None = None
-    ) -> SegmentOutput:
+    def prepare(self, step: Step, hidden: Floats | None) -> SegmentOutput:
         """Put the arguments in place; what is returned is filled by the native call.
 
-        `hidden` and `cancel`, which gives the forward up, have to stay alive until then.
+        `hidden` has to stay alive until then.
 
         Raises:
             ValueError: a feature head was not given the features of its rows.
@@ -99,7 +97,7 @@ class StepArrays:
         if step.logit_rows is not None:
             wanted, native.logit_rows = len(step.logit_rows), self._some_rows_at
             self._some_rows[:wanted] = step.logit_rows
-        return self._results(rows, wanted, step.taps, hidden, cancel)
+        return self._results(rows, wanted, step.taps, hidden, step.cancel)
 
     def prepare_tree(
         self,

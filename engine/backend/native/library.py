@@ -84,9 +84,7 @@ class Matrix(c.Structure):
 
     _fields_ = (
         ("data", c.c_void_p),
-        ("format", c.c_int32),
-        ("rows", c.c_int32),
-        ("cols", c.c_int32),
+        *_all(c.c_int32, "format rows cols"),
     )
 
 
@@ -165,15 +163,10 @@ class SegmentStruct(c.Structure):
 
     _fields_ = (
         *_all(c.c_int32, "blocks hidden activation kv_type"),
-        *_all(
-            c.c_float,
-            "norm_eps attention_softcap logit_softcap embedding_scale",
-        ),
+        *_all(c.c_float, "norm_eps attention_softcap logit_softcap embedding_scale"),
         ("block", c.POINTER(BlockStruct)),
-        ("embedding", Matrix),
-        ("head", Matrix),
-        ("ids", c.c_void_p),
-        ("final_norm", c.c_void_p),
+        *_all(Matrix, "embedding head"),
+        *_all(c.c_void_p, "ids final_norm"),
         ("rope", c.POINTER(Rope)),
         ("fusion", c.POINTER(FusionStruct)),
         ("scratch", c.c_void_p),
@@ -201,25 +194,15 @@ class DraftingStruct(c.Structure):
     """dt_drafting."""
 
     _fields_ = (
-        ("committed", c.c_int32),
-        ("pending", c.c_int32),
-        ("tokens", c.c_void_p),
-        ("features", c.c_void_p),
-        *((name, c.c_int32) for name in ("slots", "nodes", "depth", "width")),
+        *_all(c.c_int32, "committed pending"),
+        *_all(c.c_void_p, "tokens features"),
+        *_all(c.c_int32, "slots nodes depth width"),
         ("floor", c.c_double),
-        *(
-            (name, c.c_void_p)
-            for name in (
-                "cancel",
-                "tree_tokens",
-                "tree_parents",
-                "tree_scores",
-                "staged_tokens",
-                "staged_parents",
-            )
+        *_all(
+            c.c_void_p,
+            "cancel tree_tokens tree_parents tree_scores staged_tokens staged_parents",
         ),
-        ("tree_nodes", c.c_int32),
-        ("staged", c.c_int32),
+        *_all(c.c_int32, "tree_nodes staged"),
     )
 
 
@@ -311,6 +294,7 @@ def library() -> c.CDLL:
 def _declare(lib: c.CDLL) -> None:
     """Give the library's functions the types of duotail.h."""
     i32, i64, at = c.c_int32, c.c_int64, c.c_void_p
+    matrix, segment, step = map(c.POINTER, (Matrix, SegmentStruct, StepStruct))
     declare: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "dt_has_isa": (i32, (i32,)),
         "dt_processor_isas": (c.c_uint32, ()),
@@ -322,19 +306,19 @@ def _declare(lib: c.CDLL) -> None:
         "dt_packed_bytes": (i64, (i32, i32, i32)),
         "dt_pack_rows": (i32, (at, i32, i32, at, i32, i32, i32, i32, at)),
         "dt_repack_rows": (i32, (at, i32, at, i32, i32, i32, i32, at)),
-        "dt_unpack_row": (None, (c.POINTER(Matrix), i32, at)),
+        "dt_unpack_row": (None, (matrix, i32, at)),
         "dt_checksum": (c.c_uint64, (at, at, i64)),
         "dt_watch": (i32, (at, i64)),
         "dt_unwatch": (None, (at,)),
-        "dt_cache_new": (at, (c.POINTER(SegmentStruct), i32)),
+        "dt_cache_new": (at, (segment, i32)),
         "dt_cache_free": (None, (at,)),
-        "dt_cache_bytes": (i64, (c.POINTER(SegmentStruct), i32)),
+        "dt_cache_bytes": (i64, (segment, i32)),
         "dt_cache_touched": (i64, (at,)),
         "dt_cache_copy": (None, (at, at, i32)),
         "dt_cache_move": (None, (at, at, i32, i32)),
         "dt_cache_past": (i32, (at,)),
-        "dt_snapshot_bytes": (i64, (c.POINTER(SegmentStruct),)),
-        "dt_snapshot": (i32, (at, c.POINTER(SegmentStruct), at, i32, at)),
+        "dt_snapshot_bytes": (i64, (segment,)),
+        "dt_snapshot": (i32, (at, segment, at, i32, at)),
         "dt_restore": (None, (at, i32, at)),
         "dt_sampler_bytes": (i64, (at, i32)),
         "dt_sampler_new": (at, (at, i32, at)),
@@ -342,26 +326,14 @@ def _declare(lib: c.CDLL) -> None:
         "dt_sampler_clear": (None, (at,)),
         "dt_verify": (i32, (at, at, at)),
         "dt_rank": (i32, (at, at, at, i32, i32, at, i32, i32, at)),
-        "dt_scratch_bytes": (i64, (c.POINTER(SegmentStruct), i32)),
-        "dt_draft_bytes": (i64, (c.POINTER(SegmentStruct), at)),
-        "dt_draft": (i32, (at, c.POINTER(SegmentStruct), at, at, at, at)),
-        "dt_verify_tree": (
-            i32,
-            (at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct), i32, at, at),
-        ),
-        "dt_forward": (i32, (at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct))),
-        "dt_forward_tree": (
-            i32,
-            (at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct), i32, i32, at),
-        ),
-        "dt_expand": (
-            i32,
-            (
-                *(at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct), i32, i32, at),
-                *(at, i32, at),
-            ),
-        ),
-        "dt_matmul": (i32, (at, c.POINTER(Matrix), at, i32, at)),
+        "dt_scratch_bytes": (i64, (segment, i32)),
+        "dt_draft_bytes": (i64, (segment, at)),
+        "dt_draft": (i32, (at, segment, at, at, at, at)),
+        "dt_verify_tree": (i32, (at, segment, at, step, i32, at, at)),
+        "dt_forward": (i32, (at, segment, at, step)),
+        "dt_forward_tree": (i32, (at, segment, at, step, i32, i32, at)),
+        "dt_expand": (i32, (at, segment, at, step, i32, i32, at, at, i32, at)),
+        "dt_matmul": (i32, (at, matrix, at, i32, at)),
         "dt_lanes": (None, (i32, at, at, at, at)),
     }
     for name, (result, arguments) in declare.items():

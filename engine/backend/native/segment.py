@@ -41,7 +41,7 @@ from engine.backend.segment import (
     features_are_own,
     own_cache,
 )
-from engine.backend.shared import Borrowed, Loan, Shared
+from engine.backend.shared import NO_LOAN, Loan, Shared
 from engine.backend.step import Step
 from engine.commands import KvType
 from engine.model.config import ModelConfig
@@ -65,10 +65,10 @@ class NativeBackend:
         fmt: Format | None,
         pool: ThreadPool | None = None,
         account: Account | None = None,
-        loan: Loan | None = None,
+        loan: Loan = NO_LOAN,
         kv: KvType = KvType.F16,
     ) -> None:
-        self._format, self._loan, self._kv = fmt, loan or Loan({}), kv
+        self._format, self._loan, self._kv = fmt, loan, kv
         self._pool = pool or shared_pool()
         self._account = account or unlimited()
         self._shared: Shared[Packed] = Shared()
@@ -82,11 +82,8 @@ class NativeBackend:
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
     ) -> NativeSegment:
         """Build the segment `blocks`, with the embedding before and the head after it if asked."""
-        lender = self._loan.lender
-        packed = lender.kept if isinstance(lender, NativeBackend) else {}
-        borrowed = Borrowed(self._loan.lent, packed)
         packer = BlockPacker(
-            config, weights, self._format, self._pool, self._account, self._shared, borrowed
+            config, weights, self._format, self._pool, self._account, self._shared, self._loan
         )
         return NativeSegment(
             config, packer, blocks, self._pool, self._account, self._kv, embed=embed, head=head
@@ -246,7 +243,6 @@ class NativeSegment(Segment):
         cache: SegmentCache,
         ranking: Ranking,
         width: int,
-        cancel: CancelFlag | None = None,
         features: Floats | None = None,
     ) -> Expanded | None:
         """See `engine.backend.segment.Segment`."""
@@ -254,7 +250,7 @@ class NativeSegment(Segment):
         if features is not None:
             features = np.ascontiguousarray(features, dtype=np.float32)
         arrays = self._room_for(len(step.tokens), step.logit_rows)
-        outputs = arrays.prepare(step, features, cancel).hidden
+        outputs = arrays.prepare(step, features).hidden
         found = self._expand_call(handle, arrays.arguments, step, ranking, width)
         return None if found is None else Expanded(found, outputs)
 
@@ -264,7 +260,7 @@ class NativeSegment(Segment):
         if hidden is not None:
             hidden = np.ascontiguousarray(hidden, dtype=np.float32)
         arrays = self._room_for(len(step.tokens), step.logit_rows)
-        output = arrays.prepare(step, hidden, step.cancel)
+        output = arrays.prepare(step, hidden)
         handles = self._pool.handle, self._argument, handle
         if result := library().dt_forward_tree(*handles, *arrays.arguments):
             raise refusal(result)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from engine.backend.cpu import NATIVE_FORMATS, native_is_built
-from engine.backend.device import Transfers
+from engine.backend.device import Device
 from engine.backend.ledger import Account, Ledger, Purpose
 from engine.backend.native.cache import NativeCache
 from engine.backend.native.pool import CancelFlag, ThreadPool
@@ -15,7 +15,7 @@ from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.segment import NativeBackend, NativeSegment
 from engine.backend.round import Drafted, DraftRequest, Verified, VerifyRequest
 from engine.backend.segment import Segment, SegmentCache, SegmentOutput, features_are_own, own_cache
-from engine.backend.shared import Loan
+from engine.backend.shared import NO_LOAN, Loan
 from engine.backend.simulated.processor import Processor, Work, work_of
 from engine.backend.simulated.spec import (
     DEVICE,
@@ -42,24 +42,26 @@ class SimulatedBackend:
     Args:
         backend: compiles the native ones inside.
         processor: what computes.
-
-    Attributes:
-        native: the backend inside.
     """
 
     def __init__(self, backend: NativeBackend, processor: Processor) -> None:
-        self.native, self._processor = backend, processor
+        self._native, self._processor = backend, processor
+
+    @property
+    def kept(self) -> Mapping[Hashable, object]:
+        """Matrices of the model compiled last."""
+        return self._native.kept
 
     def compile(
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
     ) -> SimulatedSegment:
         """Build the segment `blocks`, with the embedding before and the head after it if asked."""
         self._processor.check()
-        native = self.native.compile(config, weights, blocks, embed=embed, head=head)
+        native = self._native.compile(config, weights, blocks, embed=embed, head=head)
         return SimulatedSegment(native, self._processor)
 
 
-class SimulatedCache:
+class SimulatedCache(SegmentCache):
     """Keys and values of one sequence on the device."""
 
     def __init__(self, native: NativeCache, work: Work, processor: Processor) -> None:
@@ -241,7 +243,7 @@ def _levels(parents: Sequence[int]) -> list[int]:
     return [counts[depth] for depth in range(len(counts))]
 
 
-class SimulatedDevice:
+class SimulatedDevice(Device):
     """See `engine.backend.device.Device`. Everything it holds goes with its models and itself.
 
     Its memory and its core are the host's: it shows how the modes work, and is no faster.
@@ -259,19 +261,10 @@ class SimulatedDevice:
         self.processor = Processor(spec)
         self._ceiling = spec.memory if budget is None else min(budget, spec.memory)
         self._others = 0
-        self.ledger = Ledger(DEVICE, simulated_name(), self._ceiling)
+        ledger = Ledger(DEVICE, simulated_name(), self._ceiling)
+        super().__init__(ledger, self.processor.transfers)
         declared = spec.runtime_bytes  # and nothing of it is really there
         self._runtime = self.ledger.take("device", Purpose.RUNTIME, declared, lambda: 0)
-
-    @property
-    def name(self) -> str:
-        """Name of the device in plans."""
-        return DEVICE
-
-    @property
-    def transfers(self) -> Transfers:
-        """Its copies, as long as declared."""
-        return self.processor.transfers
 
     @property
     def accelerator(self) -> Accelerator:
@@ -283,7 +276,7 @@ class SimulatedDevice:
         self,
         weights: WeightFormat,
         owner: str,
-        loan: Loan | None = None,
+        loan: Loan = NO_LOAN,
         kv: KvType = KvType.F16,
     ) -> SimulatedBackend:
         """Compiles segments whose allocations are entered for `owner`.
@@ -297,8 +290,6 @@ class SimulatedDevice:
                 tr("Choose a format other than f32; a C compiler builds the backend."),
             )
         account = Account(self.ledger, owner)
-        if loan is not None and isinstance(loan.lender, SimulatedBackend):
-            loan = replace(loan, lender=loan.lender.native)
         native = NativeBackend(NATIVE_FORMATS.get(weights), ThreadPool(1), account, loan, kv)
         return SimulatedBackend(native, self.processor)
 

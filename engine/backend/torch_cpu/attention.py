@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from engine.backend.ledger import Account, Purpose, Reach
-from engine.backend.segment import SegmentCache, SlotCache, own_cache
+from engine.backend.segment import SegmentCache, own_cache
 from engine.backend.step import CHUNK, Ints
 from engine.backend.torch_layers import (
     Attention,
@@ -23,7 +23,7 @@ from engine.backend.torch_layers import (
 from engine.model.config import ModelConfig
 
 
-class TorchCache(SlotCache):
+class TorchCache(SegmentCache):
     """fp32 keys and values, of each block [2, chunks, kv heads, CHUNK, head dim].
 
     Slot s lies in chunk s // CHUNK at offset s % CHUNK. The memory comes zeroed from the system

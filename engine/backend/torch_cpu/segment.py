@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from math import prod
 
 import numpy as np
@@ -43,6 +44,11 @@ class TorchCpuBackend:
     def __init__(self, account: Account | None = None) -> None:
         self._account = account or unlimited()
         self._shared: Shared[FloatLinear] = Shared()
+
+    @property
+    def kept(self) -> Mapping[Hashable, object]:
+        """Nothing: in fp32 a head has matrices of its own."""
+        return {}
 
     def compile(
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine.backend.device import Transfers
+from engine.backend.device import Device
 from engine.backend.ledger import Account, Allocation, Ledger, Purpose
 from engine.backend.segment import Backend
-from engine.backend.shared import Loan
+from engine.backend.shared import NO_LOAN, Loan
 from engine.backend.webgpu.adapters import adapter_named, is_software
 from engine.backend.webgpu.gpu import Gpu
 from engine.backend.webgpu.segment import WebGpuBackend
@@ -17,7 +17,7 @@ _SOFTWARE_TILE = 4
 """A software adapter takes seconds to compile products of 16 rows."""
 
 
-class WebGpuDevice:
+class WebGpuDevice(Device):
     """See `engine.backend.device.Device`. Opening one starts the adapter's driver.
 
     Args:
@@ -32,28 +32,18 @@ class WebGpuDevice:
 
     def __init__(self, name: str, budget: int | None = None, label: str | None = None) -> None:
         adapter = adapter_named(name)
-        self.ledger = Ledger(name, label or adapter.info["device"], budget)
-        self._own = Account(self.ledger, "device")
+        ledger = Ledger(name, label or adapter.info["device"], budget)
+        self._own = Account(ledger, "device")
         self._entries: list[Allocation] = [self._own.take(Purpose.RUNTIME, RUNTIME)]
-        self.gpu: Gpu | None = Gpu(adapter, self.ledger)
+        self.gpu: Gpu | None = Gpu(adapter, ledger)
         self._tile = _SOFTWARE_TILE if is_software(adapter) else LARGEST_TILE
-        self._transfers = self.gpu.transfers
-
-    @property
-    def name(self) -> str:
-        """Name of the device in plans."""
-        return self.ledger.device
-
-    @property
-    def transfers(self) -> Transfers:
-        """When forwards were on their way there or back, where the device has a clock."""
-        return self._transfers
+        super().__init__(ledger, self.gpu.transfers)  # of forwards there or back, by its clock
 
     def backend(
         self,
         weights: WeightFormat,
         owner: str,
-        loan: Loan | None = None,
+        loan: Loan = NO_LOAN,
         kv: KvType = KvType.F16,  # noqa: ARG002 - keys and values are 16-bit floats here
     ) -> Backend:
         """Compiles segments whose allocations are entered for `owner`.

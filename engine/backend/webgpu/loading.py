@@ -11,7 +11,7 @@ from engine.backend.cpu import NATIVE_FORMATS
 from engine.backend.ledger import Account, Purpose
 from engine.backend.native.library import Format
 from engine.backend.native.stretches import PACKED, TYPES, kind_of, packed_rows, stored_rows
-from engine.backend.shared import Borrowed
+from engine.backend.shared import Loan
 from engine.backend.webgpu.formats import FORMATS
 from engine.backend.webgpu.gpu import Buffer, Gpu
 from engine.backend.webgpu.matrix import GpuMatrix, upload
@@ -37,7 +37,7 @@ class GpuLoader:
         gpu: the device.
         account: where they are entered.
         alone: where matrices are noted that other segments share.
-        borrowed: of a head, those of its target.
+        loan: of a head, those of its target.
 
     Attributes:
         matrices: everything that was brought, for counting.
@@ -54,13 +54,13 @@ class GpuLoader:
         gpu: Gpu,
         account: Account,
         alone: MutableMapping[Hashable, GpuMatrix],
-        borrowed: Borrowed[GpuMatrix],
+        loan: Loan,
     ) -> None:
         self._weights, self._gpu, self._account = weights, gpu, account
         self._shapes = expected_tensors(config)
         self._native = NATIVE_FORMATS.get(fmt)
         self._stored = fmt is WeightFormat.STORED
-        self._alone, self._borrowed = alone, borrowed
+        self._alone, self._loan = alone, loan
         self.matrices: list[GpuMatrix] = []
         self.kinds: set[str] = set()
         self.vector_bytes = 0
@@ -111,8 +111,8 @@ class GpuLoader:
 
     def matrix(self, name: str) -> GpuMatrix:
         """Load one matrix by itself: the embedding, the head; a target's own where it lies here."""
-        lent = self._borrowed.lent.get(name)
-        found = self._alone.get(name) if lent is None else self._borrowed.find(name)
+        lent = self._loan.lent.get(name)
+        found = self._alone.get(name) if lent is None else self._loan.find(GpuMatrix, name)
         if found is not None:
             self.kinds.add(found.kind)
             return found

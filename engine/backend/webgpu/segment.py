@@ -26,7 +26,7 @@ from engine.backend.segment import (
     keep_path,
     own_cache,
 )
-from engine.backend.shared import Borrowed, Loan, Shared
+from engine.backend.shared import NO_LOAN, Loan, Shared
 from engine.backend.step import CHUNK, Step
 from engine.backend.webgpu.drawing import DeviceDraws, walked
 from engine.backend.webgpu.gpu import Buffer, Gpu
@@ -58,10 +58,10 @@ class WebGpuBackend:
     """
 
     def __init__(
-        self, fmt: WeightFormat, gpu: Gpu, account: Account, tile: int, loan: Loan | None = None
+        self, fmt: WeightFormat, gpu: Gpu, account: Account, tile: int, loan: Loan = NO_LOAN
     ) -> None:
         self._format, self._gpu, self._account, self._tile = fmt, gpu, account, tile
-        self._loan = loan or Loan({})
+        self._loan = loan
         self._shared: Shared[GpuMatrix] = Shared()
 
     @property
@@ -86,11 +86,9 @@ class WebGpuBackend:
                 tr("Run the model on the CPU."),
             )
         check_head(config, blocks, embed=embed, head=head)
-        lender = self._loan.lender
-        lent = Borrowed(self._loan.lent, lender.kept if isinstance(lender, WebGpuBackend) else {})
         gpu, account, alone = self._gpu, self._account, self._shared.of(weights)
         with gpu.in_words():
-            loader = GpuLoader(config, weights, self._format, gpu, account, alone, lent)
+            loader = GpuLoader(config, weights, self._format, gpu, account, alone, self._loan)
             network = GpuNetwork(config, loader, gpu, account, blocks, embed=embed, head=head)
             return WebGpuSegment(config, network, gpu, account, blocks, self._tile)
 

@@ -36,7 +36,6 @@ from engine.events import CompareProgress, ModeRun
 from engine.loading.devices import DeviceManager, close
 from engine.loading.load import LoadedPair, fits_beside, load
 from engine.loading.planned_load import PlannedLoad
-from engine.machine.facts import CPU
 from engine.plan.plan import Plan
 
 SLOW_CHANGE_S = 8.0
@@ -184,11 +183,9 @@ class Comparison:
     def _loaded(self, checked: PlannedLoad) -> LoadedPair:
         """Load the pair, beside the home's where memory holds both."""
         home = self._home.present()
-        if home is not None:
-            free = checked.inspection.machine.host.memory_available - home.held_on(CPU)
-            if not fits_beside(checked.plan, home, free):
-                home = None
-                self._home.leave()
+        if home is not None and not fits_beside(checked, home):
+            home = None
+            self._home.leave()
         return load(checked, self._manager.open, cancelled=self._cancelled, beside=home)
 
     def _turn(self, station: Station, *, at_home: bool) -> None:

@@ -69,41 +69,29 @@ class HeadWeights(TensorReader):
 
     @classmethod
     def open(
-        cls, config: ModelConfig, folder: TensorReader, target: ModelWeights, *, target_tied: bool
+        cls,
+        config: ModelConfig,
+        source: TensorReader,
+        target: ModelWeights,
+        *,
+        target_tied: bool,
+        within: FileKind | None = None,
     ) -> HeadWeights:
         """Find and check everything; of tensors, only the head's list of tokens is read.
 
         Args:
             config: of the head.
-            folder: what lies in its folder.
+            source: what lies in its folder, or in its model's files.
             target: the weights of the model that it drafts for.
             target_tied: whether that model's output matrix is its embedding.
+            within: as in `open_own`.
 
         Raises:
-            UserFixable: the folder holds other tensors than the config describes, or some that
-                cannot be read.
+            UserFixable: there are other tensors than the config describes, or some that cannot be
+                read.
         """
         lent = _lent(config, target_tied=target_tied)
-        return cls(*open_own(config, folder), target, lent)
-
-    @classmethod
-    def within(
-        cls, config: ModelConfig, source: TensorReader, file_kind: FileKind, target: ModelWeights
-    ) -> HeadWeights:
-        """Find and check what an MTP head has of its own among a model's tensors.
-
-        Args:
-            config: of the head.
-            source: all tensors of the files.
-            file_kind: how the files name and arrange them.
-            target: the weights of the model that it drafts for.
-
-        Raises:
-            UserFixable: the head's tensors are others than its model's shape says.
-        """
-        own = open_mtp(config, source, file_kind)
-        lent = _lent(config, target_tied=config.tie_word_embeddings)
-        return cls(own, None, None, target, lent)
+        return cls(*open_own(config, source, within), target, lent)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -136,24 +124,26 @@ def _lent(config: ModelConfig, *, target_tied: bool) -> dict[str, str]:
     return lent
 
 
-def open_mtp(config: ModelConfig, source: TensorReader, file_kind: FileKind) -> ModelWeights:
-    """Return the tensors that an MTP head has of its own; see `HeadWeights.within`."""
-    where = str(source.files[0].parent) if source.files else ""
-    shapes = {name: source.shape(name) for name in source.names()}
-    return ModelWeights.of_parts(source, layout(config, shapes, file_kind, where), where)
-
-
 def open_own(
-    config: ModelConfig, source: TensorReader
+    config: ModelConfig, source: TensorReader, within: FileKind | None = None
 ) -> tuple[ModelWeights, FoundPart | None, NDArray[np.float32] | None]:
-    """Return the tensors in a head's folder, its list of the tokens of its rows, and these tokens.
+    """Return the tensors that a head has, its list of the tokens of its rows, and these tokens.
+
+    Args:
+        config: of the head.
+        source: what lies in its folder, or in its model's files.
+        within: how the files of models name and arrange tensors, which an MTP head is among; None
+            for a head that has files of its own making.
 
     Raises:
         UserFixable: see `HeadWeights.open`.
     """
     where = str(source.files[0].parent) if source.files else ""
     shapes = {name: source.shape(name) for name in source.names()}
-    parts, tokens = _layout(config, shapes, where)
+    if within is None:
+        parts, tokens = _layout(config, shapes, where)
+    else:
+        parts, tokens = layout(config, shapes, within, where), None
     own = ModelWeights.of_parts(source, parts, where)
     if tokens is None:
         return own, None, None

@@ -130,6 +130,22 @@ def test_duo_without_a_draft_model_says_what_is_missing(desk: Desk) -> None:
     assert "Needs a draft model" in duo.about.text()
 
 
+def test_the_models_own_head_is_offered_or_said_to_be_missing(desk: Desk) -> None:
+    """None of it where models of the family bring none."""
+    panel = opened(desk)
+    assert DraftChoice.MTP not in panel.drafts.rows
+    load = Load(Path("model"))
+    for has_mtp in (False, True):
+        plan = replace(desk.script.plan, has_mtp=has_mtp)
+        desk.tell(PlanReady(perf_counter(), load.model, MODEL_NAME, plan, load))
+        row = panel.drafts.rows[DraftChoice.MTP]
+        assert row.button.isEnabled() is has_mtp
+        assert ("This file has no MTP head." in row.about.text()) is not has_mtp
+        assert ("drafts" in row.button.accessibleDescription()) is has_mtp
+    row.button.click()
+    assert panel.choosing.profile.draft is DraftChoice.MTP
+
+
 def test_without_a_graphics_card_two_modes_say_what_is_missing(desk: Desk) -> None:
     old = Accelerator("", "RX 580", unusable="this torch is built for NVIDIA")
     panel = opened(desk, replace(MACHINE, accelerators=(old,)))

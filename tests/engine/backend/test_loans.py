@@ -17,7 +17,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.device import Device
 from engine.backend.ledger import Purpose
 from engine.backend.segment import Backend
-from engine.backend.shared import Lent, Loan
+from engine.backend.shared import NO_LOAN, Lent, Loan
 from engine.backend.simulated.device import SimulatedDevice
 from engine.commands import WeightFormat
 from engine.model.tensors import EMBEDDING, HEAD
@@ -49,7 +49,7 @@ def logits(decoder: Decoder) -> Floats:
     return np.array(decoder.forward(decoder.new_state(8), [3, 300, 5]).logits)
 
 
-def draft(device: Device, loan: Loan | None) -> Decoder:
+def draft(device: Device, loan: Loan) -> Decoder:
     return Decoder.build(
         DRAFT, RandomWeights(DRAFT), device.backend(WeightFormat.Q8, "draft", loan)
     )
@@ -83,7 +83,7 @@ def test_a_matrix_is_held_once(device: Device, fmt: WeightFormat, kind: str) -> 
     np.testing.assert_array_equal(guess, logits(apart))
     two = held(device)["draft"] - shared["draft"]
     assert two >= 2 * TARGET.vocab_size * TARGET.hidden_size * {"Q4_0": 0.5, "Q8_0": 1}.get(kind, 2)
-    own = draft(device, None)
+    own = draft(device, NO_LOAN)
     assert np.array_equal(logits(own), guess) == (kind == "Q8_0")
     assert target.weight_bytes
 
@@ -93,7 +93,7 @@ def test_an_output_matrix_that_is_the_targets_embedding(device: Device) -> None:
     lender = device.backend(WeightFormat.Q8, "target")
     target = Decoder.build(tied, RandomWeights(tied), lender)
     both = {EMBEDDING: Lent(EMBEDDING, "Q8_0"), HEAD: Lent(EMBEDDING, "Q8_0")}
-    one, none = draft(device, Loan(both, lender)), draft(device, None)
+    one, none = draft(device, Loan(both, lender)), draft(device, NO_LOAN)
     assert one.weight_bytes < none.weight_bytes
     hidden = target.forward(target.new_state(8), [3, 300, 5]).hidden
     assert hidden.shape == (3, TARGET.hidden_size)

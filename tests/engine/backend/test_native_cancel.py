@@ -32,7 +32,7 @@ def test_a_forward_ends_at_the_next_block(segment: NativeSegment) -> None:
     """The first block's own output sets the flag: the second never runs."""
     cache, flag = segment.new_cache(64), CancelFlag()
     arrays = segment._new_arrays(8, 8)
-    output = arrays.prepare(Step([5, 6, 7], [-1, 0, 1], 0, None, (0, 1)), None, flag)
+    output = arrays.prepare(Step([5, 6, 7], [-1, 0, 1], 0, None, (0, 1), cancel=flag), None)
     assert run(segment, arrays, cache) == 0
     first, second = output.taps[0].copy(), output.taps[1].copy()
     assert first[0, 0] != 0

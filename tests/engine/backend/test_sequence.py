@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.backend.segment import SegmentCache
-from engine.backend.segment import SlotCache as Slots
 from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.step import CHUNK
 
 
-class SlotCache(Slots):
+class SlotCache(SegmentCache):
     """A cache that remembers which token lies in which slot."""
 
     def __init__(self) -> None:

@@ -162,7 +162,7 @@ def test_the_first_of_several_heads_drafts(folder: Path, tmp_path: Path) -> None
 def test_a_file_without_a_head_says_so(folder: Path, tmp_path: Path) -> None:
     without = {name: None for name in load_file(folder / "model.safetensors") if "mtp." in name}
     model = LocalModel.inspect(folder_with(folder, tmp_path / "without", dict(without)))
-    assert not model.has_mtp
+    assert model.has_mtp is False
     with pytest.raises(NotPossible, match="this file has no MTP head"):
         model.mtp()
 

@@ -11,7 +11,7 @@ from folder_models import FOLDER_STORIES
 from gguf_models import Kind, write_gguf
 from tiny_models import reference
 
-from engine.backend.cpu import cpu_backend
+from engine.backend.cpu import CpuDevice
 from engine.backend.decoder import Decoder
 from engine.backend.torch_cpu.tiles import pin_to_one_thread
 from engine.commands import DraftChoice, WeightFormat
@@ -53,7 +53,7 @@ def written() -> dict[str, list[int]]:
 def write(path: Path, wish: WeightFormat, opening: str) -> list[int]:
     model = LocalModel.inspect(path)
     config, weights, fmt = own_model(model, wish)
-    decoder = Decoder.build(config, weights, cpu_backend(fmt))
+    decoder = Decoder.build(config, weights, CpuDevice().backend(fmt, "target"))
     prompt = [1, *model.tokenizer().encode_text(opening)]
     sampler = Sampler(SamplingParams(), len(prompt))
     decoding = Decoding(
