@@ -112,7 +112,7 @@ def fetch(
         if _written(file, part, came, stopped) != file.sha256:
             raise UserFixable(
                 tr("The file is not the one that was published, and was deleted."),
-                tr("Try again later; if it stays so, tell who publishes Duotail."),
+                tr("Try again later; if it happens again, report it to those who publish Duotail."),
                 file.address,
             )
         target = _free_name(folder / file.name)

@@ -94,10 +94,10 @@ class BenchmarkPage(PageFrame):
     def _about(self) -> str:
         name = self.benchmark.status.model_name
         if not name:
-            return tr("Load a model first: then one click finds its fastest mode on this PC.")
+            return tr("Load a model first: then one click finds its fastest mode on this computer.")
         return tr(
-            "{model} answers the same questions in every mode that fits on this PC, the modes in "
-            "turns. The fastest is used for this model from then on."
+            "{model} answers the same questions in every mode that fits on this computer, the "
+            "modes in turns. The fastest is used for this model from then on."
         ).format(model=name)
 
     def _before_words(self) -> str:

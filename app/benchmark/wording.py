@@ -12,7 +12,7 @@ from engine.bench.modes.report import ModeRow, cells, heads
 from engine.commands import Compare, Mode
 from engine.events import Previewed
 from engine.language import number, sentences, tr, tr_count
-from engine.language.units import duration, memory
+from engine.language.units import acceptance_length, duration, memory, tokens_per_s
 
 _CHANGE_S = 3.0
 """About what a change of models takes."""
@@ -40,7 +40,7 @@ def bars_words(rows: Sequence[ModeRow], winner: Mode | None) -> str:
         text = tr("{mode}: {speed} tokens per second.")
         if row.mode is winner:
             text = tr("{mode}: {speed} tokens per second, the best here.")
-        speed = number(row.tokens_per_s, ".1f")
+        speed = tokens_per_s(row.tokens_per_s)
         said.append(text.format(mode=row_name(row), speed=speed))
     return sentences(*said) or tr("Nothing measured yet.")
 
@@ -50,15 +50,15 @@ def details(row: ModeRow) -> list[str]:
     parts = []
     if row.lowest is not None and row.highest is not None:
         ends = tr("{low} to {high}")
-        low, high = number(row.lowest, ".1f"), number(row.highest, ".1f")
+        low, high = tokens_per_s(row.lowest), tokens_per_s(row.highest)
         parts.append(ends.format(low=low, high=high))
     if row.relative is not None:
         times = number(row.relative, ".2f")
         parts.append(tr("{times}x the target alone").format(times=times))
     if row.ttft_s is not None:
-        parts.append(tr("first token {time}").format(time=duration(row.ttft_s)))
+        parts.append(tr("first token after {time}").format(time=duration(row.ttft_s)))
     if row.acceptance_length is not None:
-        length = number(row.acceptance_length, ".2f")
+        length = acceptance_length(row.acceptance_length)
         parts.append(tr("{length} tokens a round").format(length=length))
     if row.gpu_bytes:
         parts.append(tr("{size} on the GPU").format(size=memory(row.gpu_bytes)))

@@ -175,7 +175,7 @@ class Greeting(QWidget):
         if status.phase is Phase.BROKEN:
             return tr("The message below says why and how to fix it.")
         if self._welcome is not None and status.plan is None:
-            return tr("One model, and you can chat. Everything is computed on this computer.")
+            return tr("With one model you can chat. Everything is computed on this computer.")
         if self._welcome is not None:
             words = tr("{model} is ready: write below and press Enter.")
             return words.format(model=status.model_name)

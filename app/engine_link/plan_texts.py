@@ -16,7 +16,7 @@ MODE_NAMES = {
 }
 """Names of modes in the order in which they are offered; texts for `tr`."""
 MODE_SENTENCES = {
-    Mode.AUTO: later("The mode that should be fastest on this PC."),
+    Mode.AUTO: later("The mode that should be fastest on this computer."),
     Mode.DOVETAIL: later("GPU and CPU share the work; draft and target take turns."),
     Mode.CPU: later("The CPU drafts and verifies; the GPU stays free."),
     Mode.PLAIN: later("No draft: the model generates one token at a time."),

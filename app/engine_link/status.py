@@ -209,7 +209,7 @@ class EngineStatus:
                 return tr("Measuring every mode ({done})").format(done=done)
             case Phase.READY if self.measured is not None:
                 done = number(self.measured, ".0%")
-                return tr("Measuring this PC ({done})").format(done=done)
+                return tr("Measuring this computer ({done})").format(done=done)
             case Phase.READY:
                 return tr("Ready")
             case Phase.WAITING:

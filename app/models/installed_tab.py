@@ -69,6 +69,7 @@ class InstalledTab(ListTab[_Entry]):
         self.view.chosen.connect(self._show_chosen)
         self.view.opened.connect(self._entered)
         shelf.changed.connect(self.show_list)
+        shelf.settled.connect(self.view.choose_once_here)
         shelf.doing_changed.connect(lambda: detail.show_doing(shelf.doing, shelf.share))
         self._services.advising.drafts_known.connect(self._drafts_known)
         self._services.models.bridge.status_changed.connect(lambda _status: self._used_changed())

@@ -14,6 +14,7 @@ from app.engine_link.background import in_background
 from app.models.hub import Doing, Hub, LazyHub, LocalModels
 from app.models.hub_client import in_words
 from app.notices import report, tell
+from app.signals import TypedSignal
 from engine.errors import Cancelled
 from engine.hub.advice import Recommendation
 from engine.hub.download.jobs import JobReport
@@ -38,6 +39,8 @@ class KeptModels(QObject):
     """`suggestions`."""
     doing_changed = Signal()
     """`doing` or `share`."""
+    settled = TypedSignal[Path]()
+    """A model has been added or moved: where it is now."""
     _went_on = Signal(float)
 
     def __init__(
@@ -124,6 +127,8 @@ class KeptModels(QObject):
         def done(value: object) -> None:
             self._over()
             tell(after or str(value))
+            if isinstance(value, KeptModel):  # it has come, or moved
+                self.settled.emit(value.path)
             self.look()
 
         def failed(error: Exception) -> None:

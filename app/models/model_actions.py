@@ -51,7 +51,7 @@ class ModelActions:
 
     def adopt(self, model: KeptModel | Path, *, copy: bool) -> None:
         """Have a model listed, where it lies or as a copy."""
-        doing = tr("Copying {model}") if copy else tr("Looking at {model}")
+        doing = tr("Copying {model}") if copy else tr("Inspecting {model}")
         after = tr("{model} was added.")
         words, done = (text.format(model=model.name) for text in (doing, after))
         self._shelf.work(

@@ -177,9 +177,9 @@ def variant_row(variant: Variant, fit: Fit | None) -> ModelRow:
 def candidate_row(candidate: DraftCandidate) -> ModelRow:
     """A draft, and why it fits or does not."""
     marks = {
-        Verdict.FITS: RowBadge(tr("Fits"), Tone.GOOD, candidate.reason),
-        Verdict.LIKELY: RowBadge(tr("Should fit"), Tone.FAIR, candidate.reason),
-        Verdict.NO: RowBadge(tr("Does not fit"), Tone.BAD, candidate.reason),
+        Verdict.FITS: RowBadge(tr("Matches"), Tone.GOOD, candidate.reason),
+        Verdict.LIKELY: RowBadge(tr("Should match"), Tone.FAIR, candidate.reason),
+        Verdict.NO: RowBadge(tr("Does not match"), Tone.BAD, candidate.reason),
     }
     size = file_size(candidate.nbytes) if candidate.nbytes else ""
     here = candidate.path is not None

@@ -68,7 +68,7 @@ class ModelsPage(PageFrame):
         }
         self.downloads = DownloadsBar(JobActions(services.hub, self._use, self._free_space), self)
         self.add_button = QPushButton(tr("Add model\N{HORIZONTAL ELLIPSIS}"), self)
-        self.token_button = IconButton("lock", tr("Token for Hugging Face"), self)
+        self.token_button = IconButton("lock", tr("Access token for Hugging Face"), self)
         self._lists, self._details = QStackedWidget(self), QStackedWidget(self)
         self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self.setAcceptDrops(True)

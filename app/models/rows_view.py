@@ -42,6 +42,7 @@ class RowsView(UniformList, Generic[E]):
         super().__init__(parent)
         self._key = key
         self._last: Hashable = None
+        self._awaited: Hashable = None
         self._changing = False
         self.rows = RowListModel(words, self)
         self.setModel(self.rows)
@@ -66,7 +67,11 @@ class RowsView(UniformList, Generic[E]):
         before = self._last
         self._changing = True
         self.rows.show(entries)
-        index = self._index(before)
+        index = self._index(self._awaited)
+        if index.isValid():
+            self._awaited = None
+        else:
+            index = self._index(before)
         if not index.isValid() and choose_first:
             index = self._first()
         self._changing = False
@@ -82,6 +87,10 @@ class RowsView(UniformList, Generic[E]):
         if index.isValid():
             self.setCurrentIndex(index)
             self.scrollTo(index)
+
+    def choose_once_here(self, key: Hashable) -> None:
+        """Choose the entry with this key as soon as it is among them."""
+        self._awaited = key
 
     def currentChanged(self, now: Index, before: Index) -> None:  # noqa: N802
         """Tell of the entry, once."""

@@ -31,7 +31,7 @@ class TokenDialog(QDialog):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle(tr("Token for Hugging Face"))
+        self.setWindowTitle(tr("Access token for Hugging Face"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.field = QLineEdit(self, echoMode=QLineEdit.EchoMode.Password, maxLength=300)
         self.field.setAccessibleName(tr("Token"))

@@ -58,6 +58,8 @@ class WithoutDraft(QObject):
         self._asked: str | None = None
         self._quietly = False
         """True if nobody asked for the measurement that is under way."""
+        self._on_show = False
+        """True if whoever asked for it says what came of it."""
         self._tried: set[str] = set()
         """Answers after which a measurement began without being asked for."""
         self._due = ""
@@ -120,12 +122,18 @@ class WithoutDraft(QObject):
         return ""
 
     def measure(
-        self, *, quietly: bool = False, tokens: int = _TOKENS, drafting: bool = False
+        self,
+        *,
+        quietly: bool = False,
+        on_show: bool = False,
+        tokens: int = _TOKENS,
+        drafting: bool = False,
     ) -> None:
         """Have the last question answered aside, with so many tokens at most.
 
         Args:
             quietly: nobody has asked for it.
+            on_show: whoever has asked for it says what came of it.
             tokens: at most.
             drafting: with the draft, to be compared with.
         """
@@ -134,7 +142,7 @@ class WithoutDraft(QObject):
         if request is None:
             return
         request = replace(request, max_tokens=tokens, drafting=drafting)
-        self._asked, self._quietly = request.id, quietly
+        self._asked, self._quietly, self._on_show = request.id, quietly, on_show
         self._bridge.submit(Generate(request, gives_way=True))
         self.changed.emit()
 
@@ -155,7 +163,7 @@ class WithoutDraft(QObject):
     def note(self) -> str:
         """Return why the speed without the draft is not known."""
         if self.status.measuring_done is not None:
-            return tr("after this PC is measured")
+            return tr("after this computer is measured")
         if self.measuring:
             return tr("measuring")
         return tr("is measured in a moment") if self._pause.isActive() else tr("not measured yet")
@@ -197,7 +205,7 @@ class WithoutDraft(QObject):
         self.measured.emit(event.stats, event.reason)
         short = event.stats.committed < FEWEST_TOKENS or not event.stats.tokens_per_s
         ended = (FinishReason.STOPPED, FinishReason.ERROR)
-        if short and event.reason not in ended and not self._quietly:
+        if short and event.reason not in ended and not (self._quietly or self._on_show):
             cause = tr("The answer was too short to measure a speed.")
             report(UserFixable(cause, tr("Ask something with a longer answer first.")))
         self.changed.emit()

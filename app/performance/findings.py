@@ -353,7 +353,7 @@ def _limit(seen: Evidence) -> list[Finding]:
     amount = sum(each.target for each in read if each.device == slowest)
     there = speeds.devices[slowest].read_bytes_per_s
     said = (
-        tr("About as fast as this PC's memory allows: verification takes {verify}, of "
+        tr("About as fast as this computer's memory allows: verification takes {verify}, of "
 "which reading {amount} of weights at {speed} GiB/s alone takes {read}.")
         if slowest == CPU
         else tr("About as fast as the GPU allows: verification takes {verify}, of which "

@@ -83,7 +83,7 @@ def gain_of(
         return Gain(tr("No answer yet"), why=tr("Here it says how fast the answer is, and why."))
     now = tally.tokens_per_s
     if now is None or tally.committed < FEWEST:
-        return Gain(_tokens(tally), why=tr("Too few to tell a speed."))
+        return Gain(_tokens(tally), why=tr("Too few tokens to measure a speed."))
     speed = SpeedBar(tr("With the draft"), now)
     counts, busy = _counts(tally), _busy_words(verdict)
     if not tally.drafted:
@@ -127,11 +127,11 @@ def _elsewhere(tally: AnswerTally) -> Gain:
     counts = _tokens(tally) if tally.committed else ""
     if tally.acceptance_length is not None:
         counts = _counts(tally)
-    why = tr("Written on {host}. Times are measured at this end, with the network.")
+    why = tr("Written on {host}. Times are measured here and include the network.")
     bars: tuple[SpeedBar, ...] = ()
     if stats is not None and stats.host_tokens_per_s is not None:
-        own = SpeedBar(tr("As the server tells it"), stats.host_tokens_per_s)
-        bars = (SpeedBar(tr("Measured at this end"), now, tr("not measured yet")), own)
+        own = SpeedBar(tr("Reported by the server"), stats.host_tokens_per_s)
+        bars = (SpeedBar(tr("Measured here"), now, tr("not measured yet")), own)
     figure = SpeedBar("", now, tr("No speed yet")).value
     return Gain(figure, bars, counts, why.format(host=tally.host), drafts=False)
 
@@ -147,7 +147,7 @@ def _counts(tally: AnswerTally) -> str:
             verifications=tr_count("{n} verification", "{n} verifications", tally.rounds),
         )
     return tr("{tokens}, acceptance length {length}").format(
-        tokens=_tokens(tally), length=wording.rate(tally.acceptance_length)
+        tokens=_tokens(tally), length=wording.length(tally.acceptance_length)
     )
 
 

@@ -11,6 +11,7 @@ from app.performance.frames import PaintedView
 from app.performance.gain import Gain, SpeedBar, gain_of
 from app.performance.sight import Sight
 from app.theme.theme import current
+from app.widgets.painting import shortened
 from app.widgets.table import Table
 from app.widgets.terms import explained
 from engine.language import sentences, tr
@@ -46,7 +47,7 @@ class GainView(PaintedView):
         sight, without, verdict = self.sight, self._without, self.sight.verdict
         note = tr("not measured")
         if sight.live:
-            note = tr("compared once the answer is finished")
+            note = tr("compared after the answer")
         elif without is not None and sight.kept is None:
             note = without.note
             # What is measured takes the CPU: no comparison is shown meanwhile.
@@ -142,7 +143,8 @@ class GainView(PaintedView):
         painter.setFont(self.small)
         painter.setPen(QColor(tokens.text if first else tokens.muted))
         painter.drawText(line, _LEFT, bar.name)
-        painter.drawText(line, _RIGHT, bar.value)
+        room = line.width() - self.small_metrics.horizontalAdvance(bar.name) - _GAP
+        painter.drawText(line, _RIGHT, shortened(bar.value, self.small, room))
         track = QRectF(area.left(), round(line.bottom() + 2), area.width(), _BAR)
         painter.fillRect(track, QColor(tokens.sunken))
         if bar.tokens_per_s and most:

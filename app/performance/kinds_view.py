@@ -79,7 +79,7 @@ class KindsView(PaintedView):
                 tr("{kind}: {share} accepted, acceptance length {length}.").format(
                     kind=tr(_NAMES[kind]),
                     share=wording.percent(here[kind].accepted_share),
-                    length=wording.rate(here[kind].acceptance_length),
+                    length=wording.length(here[kind].acceptance_length),
                 )
                 for kind in self._kinds
             )
@@ -93,9 +93,9 @@ class KindsView(PaintedView):
                 tr(_NAMES[kind]),
                 number(here.get(kind, _NONE).tokens),
                 wording.percent(here.get(kind, _NONE).accepted_share),
-                wording.rate(here.get(kind, _NONE).acceptance_length),
+                wording.length(here.get(kind, _NONE).acceptance_length),
                 wording.percent(before.get(kind, _NONE).accepted_share),
-                wording.rate(before.get(kind, _NONE).acceptance_length),
+                wording.length(before.get(kind, _NONE).acceptance_length),
             )
             for kind in TextKind
             if kind in here or kind in before
@@ -146,7 +146,7 @@ class KindsView(PaintedView):
     def _numbers(self, count: KindCount) -> str:
         return tr("{share} · length {length} · {tokens}").format(
             share=wording.percent(count.accepted_share),
-            length=wording.rate(count.acceptance_length),
+            length=wording.length(count.acceptance_length),
             tokens=tr_count("{n} token", "{n} tokens", count.tokens),
         )
 

@@ -13,7 +13,7 @@ from app.performance.series import Scale, Series
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Timeline
 from app.performance.verdict import SpeedVerdict
-from app.performance.wording import ABSENT, GIB, memory, percent, rate
+from app.performance.wording import ABSENT, GIB, length, memory, percent, rate
 from app.performance.written import KindsByModel, WrittenAnswer
 from engine.events import (
     Connected,
@@ -269,7 +269,7 @@ class PerformanceModel:
         if done.drafted:
             recent = tally.recent_acceptance_length
             self.acceptance.series[0].append(done.at, recent)
-            self.acceptance.value = rate(recent)
+            self.acceptance.value = length(recent)
 
     def _receive(self, event: Received) -> None:
         """Take in how much has come from a server, and how well it drafts if it tells."""
@@ -281,7 +281,7 @@ class PerformanceModel:
             self.speed.value = rate(self.tally.now)
         if event.acceptance_length is not None:
             self.acceptance.series[0].append(event.at, event.acceptance_length)
-            self.acceptance.value = rate(event.acceptance_length)
+            self.acceptance.value = length(event.acceptance_length)
 
     def _hear(self) -> None:
         assert self.tally is not None  # noqa: S101 - only while there is an answer

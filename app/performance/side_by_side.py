@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, QTimer, QUrl
 from PySide6.QtGui import QFontInfo, QHideEvent
 from PySide6.QtWidgets import QDialog, QLabel, QPushButton, QTextBrowser, QWidget
 
+from app.engine_link.measured import FEWEST_TOKENS
 from app.markdown.formula_object import FormulaObject, paint_formulas
 from app.markdown.typeset_text import set_markdown
 from app.notices import tell
@@ -66,7 +67,7 @@ class SideBySide(QDialog):
 
     def _write(self, side: int) -> None:
         self._side = side
-        self._without.measure(tokens=TOKENS, drafting=side == 0)
+        self._without.measure(on_show=True, tokens=TOKENS, drafting=side == 0)
         if self._without.measuring:
             self.speeds[side].setText(tr("writing"))
 
@@ -106,14 +107,19 @@ class SideBySide(QDialog):
         if side is None:
             return
         self._paint()
-        speed = stats.tokens_per_s
-        said = tr("{speed} tokens/s").format(speed=wording.rate(speed))
-        self.speeds[side].setText("" if speed is None else said)
+        self.speeds[side].setText(_speed(stats))
         if side == 0 and reason not in (FinishReason.STOPPED, FinishReason.ERROR):
             QTimer.singleShot(0, self, lambda: self._write(1))
 
     def _show_state(self) -> None:
         self.again.setEnabled(self._without.possible)
+
+
+def _speed(stats: AnswerStats) -> str:
+    """Return the speed of an answer, or that it is too short to have one."""
+    if stats.tokens_per_s is None or stats.committed < FEWEST_TOKENS:
+        return tr("too short to measure")
+    return tr("{speed} tokens/s").format(speed=wording.rate(stats.tokens_per_s))
 
 
 def compare(without: WithoutDraft, parent: QWidget) -> None:

@@ -37,10 +37,13 @@ class DraftPart(StrEnum):
 
 
 def rate(value: float | None) -> str:
-    """Tokens per second, or a length: one decimal below 100."""
-    if value is None:
-        return ABSENT
-    return units.tokens_per_s(value)
+    """Return tokens per second."""
+    return ABSENT if value is None else units.tokens_per_s(value)
+
+
+def length(value: float | None) -> str:
+    """Return an acceptance length."""
+    return ABSENT if value is None else units.acceptance_length(value)
 
 
 def percent(share: float | None) -> str:
@@ -170,7 +173,7 @@ def draft_time(shares: Shares | None) -> str:
     if not parts:
         return tr("Nothing was drafted yet.")
     said = (f"{part.words} {percent(share)}" for part, share in parts)
-    return tr("Of the time, the draft's part: {parts}.").format(parts=listed(said))
+    return tr("The draft's time: {parts}.").format(parts=listed(said))
 
 
 def by_position(depths: list[tuple[int, int]]) -> str:
@@ -205,7 +208,7 @@ def numbers(tally: AnswerTally | None) -> list[tuple[str, str]]:
         (rate(now), tr("tokens/s now")),
         (rate(average), tr("answer average")),
         (duration(tally.ttft_s if tally else None), tr("first token")),
-        (rate(tally.acceptance_length if tally else None), tr("acceptance length")),
+        (length(tally.acceptance_length if tally else None), tr("acceptance length")),
         (percent(tally.accepted_share if tally else None), tr("accepted")),
         (number(tally.committed) if tally else ABSENT, tr("tokens written")),
     ]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
 from engine.language import later, number, tr
+from engine.language.units import tokens_per_s
 from engine.server.events import RequestState, RequestStatus
 
 MOST = 200
@@ -115,5 +116,5 @@ def _cells(request: RequestStatus) -> tuple[str, ...]:
         state,
         number(request.prompt_tokens) if request.prompt_tokens else "",
         number(request.tokens) if request.tokens else "",
-        "" if speed is None else number(speed, ".1f"),
+        "" if speed is None else tokens_per_s(speed),
     )

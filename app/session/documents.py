@@ -28,7 +28,7 @@ _REASONS = {
     ),
     "pictures": (
         later("“{name}” holds no text, only pictures of it, as scanners make them."),
-        later("Have its text recognised (OCR) by a program that can, and attach the result."),
+        later("Recognise its text with another program (OCR), and attach the result."),
     ),
     "heavy": (
         later("“{name}” is too complex to be read."),

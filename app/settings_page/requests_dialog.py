@@ -33,7 +33,9 @@ class RequestsDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(tr("Requests"))
         self._requests = requests
-        about = tr("Who uses the server now, and did so lately. What is asked is never kept.")
+        about = tr(
+            "Programs that use the server now, or did so recently. What is asked is never kept."
+        )
         self.nothing = plain_label(tr("No requests yet."), self)
         self.view = QTableView(self, showGrid=False, wordWrap=False)
         self.view.setModel(requests)

@@ -43,7 +43,9 @@ class ServingPanel(QWidget):
         ]
         self.warning = plain_label("", self, "caution")
         show = text_button(tr("Show…"), self, self.requests_asked.emit)
-        about = tr("Who uses the server now, and did so lately. What is asked is never kept.")
+        about = tr(
+            "Programs that use the server now, or did so recently. What is asked is never kept."
+        )
         self.rows.append(LabelledRow(tr("Requests"), about, show, self))
         show.setAccessibleName(tr("Show requests"))
         self.details = QWidget(self)

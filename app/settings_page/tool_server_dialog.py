@@ -81,7 +81,7 @@ class ToolServerDialog(QDialog):
     def _arrange(self) -> None:
         self._program, self._elsewhere = QWidget(self), QWidget(self)
         secret = tr(
-            "Variables and keys are kept in your system’s keyring; without one, in a file that "
+            "Variables and keys are kept in your system's keyring; without one, in a file that "
             "only you can read."
         )
         if self._old is not None and self._old.sealed:

@@ -42,7 +42,7 @@ class ToolServerJson(QDialog):
         self.box.accepted.connect(self.take)
         self.box.rejected.connect(self.reject)
         about = tr(
-            "Paste the JSON with “mcpServers” that a server’s page shows. Its servers are added, "
+            "Paste the JSON with “mcpServers” that a server's page shows. Its servers are added, "
             "turned off."
         )
         vbox(plain_label(about, self, "muted"), (self.text, 1), self.outcome, self.box, to=self)

@@ -161,7 +161,7 @@ class ServerLine(QFrame):
         confirm(
             self,
             tr("Remove the server “{name}”?").format(name=self._name),
-            tr("Chats keep what its tools have said. Its settings are gone."),
+            tr("Conversations keep the results of its tools. Its settings are deleted."),
             tr("Remove"),
             partial(self._toolbox.remove, self._name),
         )

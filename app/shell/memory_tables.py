@@ -126,7 +126,7 @@ def _load(models: ModelEstimates, load: LoadEstimate, each: DeviceEstimate) -> R
 def _device_name(each: DeviceEstimate) -> str:
     """Return the name in today's language: what was kept may be in another one."""
     if each.device == CPU:
-        return tr("Memory of this PC")
+        return tr("Memory of this computer")
     simulated = each.device.startswith("simulated:")
     return tr("Simulated GPU") if simulated else each.name
 

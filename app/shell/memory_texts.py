@@ -63,9 +63,9 @@ def free(shown: Shown, room: Verbosity) -> str:
 def name_of(shown: Shown) -> str:
     """The memory, for headings."""
     if shown.is_host:
-        return tr("Memory of this PC")
+        return tr("Memory of this computer")
     if shown.simulated:
-        return tr("{name} (in the PC's memory)").format(name=shown.name)
+        return tr("{name} (in this computer's memory)").format(name=shown.name)
     return shown.name
 
 

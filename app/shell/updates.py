@@ -159,7 +159,7 @@ class UpdateDialog(QDialog):
         self.fetch_button.hide()
         self.show_button.show()
         self.show_button.setFocus()
-        words = tr("{name} is here, and is the file that was published.")
+        words = tr("{name} was downloaded, and it is the file that was published.")
         say(self.how, words.format(name=path.name))
 
     def _failed(self, error: Exception) -> None:

@@ -44,8 +44,8 @@ def read_rounds(lines: Iterable[str]) -> list[RoundFinished]:
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise UserFixable(
-            tr("This is no table of rounds: {error}.").format(error=error),
-            tr("Take one that the check of a card has written."),
+            tr("This is not a table of rounds: {error}.").format(error=error),
+            tr("Choose one that the check of a GPU has written."),
         ) from error
 
 

@@ -254,7 +254,7 @@ def _told(held: _Held, error: BaseException) -> tuple[UserFixable, bool] | None:
         ), False
     if isinstance(first, Exception):
         ended = one_line(tail, 300)
-        words = tr("It said last: {words}").format(words=ended) if ended else tr("Try again.")
+        words = tr("Its last message: {words}").format(words=ended) if ended else tr("Try again.")
         return UserFixable(
             tr("The connection with “{name}” failed.").format(name=name), words, details
         ), True

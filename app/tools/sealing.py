@@ -65,7 +65,7 @@ def unsealed(server: McpServer) -> McpServer:
         }
     except (ValueError, TypeError, KeyError):
         raise UserFixable(
-            tr("The keyring does not tell the variables and the key of “{name}”.").format(
+            tr("The keyring does not return the variables and the key of “{name}”.").format(
                 name=server.name
             ),
             tr("Unlock it, or enter them again in the settings, under Tools."),

@@ -117,7 +117,7 @@ class McpServer:
                 raise _unusable(tr("The header “{name}” cannot be set.").format(name=name))
             if re.fullmatch(r"[A-Za-z0-9-]{1,100}", name) is None or _UNSAFE.search(value):
                 raise _unusable(
-                    tr("A header’s name has letters, digits and “-” only, its value is one line.")
+                    tr("A header's name has letters, digits and “-” only; its value is one line.")
                 )
 
     @property
@@ -179,7 +179,7 @@ def servers_of(told: object) -> list[McpServer]:
     if not isinstance(named, Mapping) or not named:
         raise UserFixable(
             tr("There is no server in this text."),
-            tr("Paste what the server’s page shows, with “mcpServers” in it."),
+            tr("Paste what the server's page shows, with “mcpServers” in it."),
         )
     return [_server(str(name), entry) for name, entry in named.items()]
 

@@ -61,8 +61,8 @@ def program(command: Sequence[str]) -> list[str]:
     batch = Path(path).suffix.lower() in _BATCH_FILES
     if batch and any(_OF_BATCH_FILES & set(word) for word in command[1:]):
         raise UserFixable(
-            tr("Windows would read some signs of these arguments as commands."),
-            tr("Leave out quotes and the signs % & | < > ^ !, or start the program itself."),
+            tr("Windows would read some characters of these arguments as commands."),
+            tr("Leave out quotes and the characters % & | < > ^ !, or start the program itself."),
         )
     return [path, *command[1:]]
 

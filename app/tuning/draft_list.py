@@ -22,7 +22,7 @@ _MOST = 4
 _CHOICES = {
     DraftChoice.AUTO: (
         later("Automatic"),
-        later("The model's own draft, or the fastest on this PC, and lookup."),
+        later("The model's own draft, or the fastest on this computer, and lookup."),
     ),
     DraftChoice.MTP: (
         later("The model's MTP head"),

@@ -76,7 +76,7 @@ class HardwareCard(Card):
     cancel_asked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(tr("This PC"), "", parent)
+        super().__init__(tr("This computer"), "", parent)
         self.rows: list[DeviceRow] = []
         self._devices = vbox(spacing=14)
         self.state = plain_label("", self, "small")
@@ -129,7 +129,7 @@ class HardwareCard(Card):
         self.measure_button.setEnabled(not waits)
         self.measure_button.setText(tr("Measure again") if known else tr("Measure now"))
         if measuring:
-            words = tr("Measuring this PC. Messages you send go first.")
+            words = tr("Measuring this computer. Messages you send go first.")
         elif waits:
             words = tr("It is measured as soon as Duotail is idle.")
         elif known:

@@ -65,7 +65,7 @@ def _read(line: str, number: int, path: Path) -> BenchPrompt:
         return BenchPrompt(str(row.get("category", EVERYDAY)), text)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise UserFixable(
-            tr("Line {number} of {path} is no prompt.").format(number=number, path=path),
+            tr("Line {number} of {path} is not a prompt.").format(number=number, path=path),
             tr('Each line needs {"prompt": text} or {"turns": [text]}, and may name a "category".'),
             str(error),
         ) from error

@@ -29,6 +29,7 @@ from engine.commands import DraftChoice, Load
 from engine.errors import UserFixable
 from engine.hub.shelf.names import model_named
 from engine.language import number, tr
+from engine.language.units import tokens_per_s
 from engine.loading.devices import DeviceManager
 from engine.loading.load import LoadedPair, load
 from engine.loading.planned_load import plan_load
@@ -228,8 +229,8 @@ def _categories(found: Found, beside: Found) -> list[str]:
         cells = [
             tr("overall") if name == ALL else name,
             str(draft.prompts),
-            number(category[PLAIN].tokens_per_s, ".1f"),
-            number(draft.tokens_per_s, ".1f"),
+            tokens_per_s(category[PLAIN].tokens_per_s),
+            tokens_per_s(draft.tokens_per_s),
             _times(draft.speedup),
             _times(draft.total_speedup),
             or_dash(draft.acceptance_length, ".2f"),
@@ -237,7 +238,7 @@ def _categories(found: Found, beside: Found) -> list[str]:
         ]
         if beside:
             peer = beside[name]
-            cells += [number(peer[PEER].tokens_per_s, ".1f"), _times(peer[DRAFT].speedup)]
+            cells += [tokens_per_s(peer[PEER].tokens_per_s), _times(peer[DRAFT].speedup)]
         rows.append(cells)
     return table(rows)
 
@@ -334,7 +335,7 @@ def _ranking(found: Found) -> list[str]:
 
 def _cells(row: Figures) -> list[str]:
     return [
-        number(row.tokens_per_s, ".1f"),
+        tokens_per_s(row.tokens_per_s),
         _times(row.speedup),
         _times(row.total_speedup),
         or_dash(row.acceptance_length, ".2f"),

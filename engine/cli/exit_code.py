@@ -15,7 +15,7 @@ from engine.cli.terminal_text import harmless
 from engine.errors import OutOfMemory, UserFixable
 from engine.events import WayOut
 from engine.language import listed, tr
-from engine.language.units import memory
+from engine.language.units import memory, tokens_per_s
 
 
 class ExitCode(IntEnum):
@@ -75,8 +75,8 @@ def _line(way: WayOut) -> str:
     options = shlex.join(way.load.options) or tr("without further options")
     if way.tokens_per_s is None:
         return tr("{words}: {options}").format(words=way.words, options=options)
-    return tr("{words}, about {rate:.1f} tokens/s: {options}").format(
-        words=way.words, rate=way.tokens_per_s, options=options
+    return tr("{words}, about {rate} tokens/s: {options}").format(
+        words=way.words, rate=tokens_per_s(way.tokens_per_s, about=True), options=options
     )
 
 

@@ -12,6 +12,7 @@ from engine.cli.exit_code import ExitCode
 from engine.errors import UserFixable
 from engine.events import Finished
 from engine.language import later, number, sentences, tr, tr_count
+from engine.language.units import acceptance_length, tokens_per_s
 from engine.request import Message, Role
 
 HISTORY = "chat_history"
@@ -19,11 +20,11 @@ HISTORY = "chat_history"
 
 _COMMANDS = {
     "/help": later("list these commands"),
-    "/model": later("say which model answers; with a name or a file, load that one"),
-    "/system": later("say which system prompt there is; with a text, use that one"),
+    "/model": later("show the model; with a name or a file, load that one"),
+    "/system": later("show the system prompt; with a text, use that one"),
     "/clear": later("begin a new conversation"),
     "/save": later("write the conversation into a Markdown file"),
-    "/stats": later("tell how the last answer was written"),
+    "/stats": later("show the statistics of the last answer"),
     "/exit": later("end, as Ctrl-D does"),
 }
 
@@ -72,7 +73,9 @@ class InteractiveChat:
         self._last = finished
         speed = finished.stats.tokens_per_s
         tokens = tr_count("{n} token", "{n} tokens", finished.stats.committed)
-        said = tr("{tokens}, {speed:.1f} per second").format(tokens=tokens, speed=speed or 0)
+        said = tr("{tokens}, {speed} per second").format(
+            tokens=tokens, speed=tokens_per_s(speed or 0)
+        )
         self.write(f"\n[{said}]\n")
 
     def _obey(self, command: str, rest: str = "") -> bool:
@@ -149,9 +152,9 @@ class InteractiveChat:
         stats = self._last.stats
         rows = (
             (tr("Tokens"), number(stats.committed, "d")),
-            (tr("Tokens per second"), number(stats.tokens_per_s or 0, ".1f")),
+            (tr("Tokens per second"), tokens_per_s(stats.tokens_per_s or 0)),
             (tr("Time to the first token"), f"{number(stats.ttft_s or 0, '.2f')} s"),
-            (tr("Acceptance length"), number(stats.acceptance_length or 0, ".2f")),
+            (tr("Acceptance length"), acceptance_length(stats.acceptance_length or 0)),
             (tr("Verifications"), number(stats.rounds, "d")),
         )
         wide = max(len(name) for name, _ in rows)

@@ -25,7 +25,7 @@ from engine.errors import OutOfMemory
 from engine.events import WayOut
 from engine.events.models import Curve, CurvePoint
 from engine.language import number, tr
-from engine.language.units import gibibytes, memory
+from engine.language.units import gibibytes, memory, tokens_per_s
 from engine.loading.alternatives import LoadFacts, alternatives
 from engine.loading.planned_load import plan_load, planning_for
 from engine.machine.facts import CPU, Machine
@@ -243,8 +243,8 @@ def _speed(plan: Plan, speeds: Speeds) -> str:
         )
     return said.format(
         mode=plan.mode,
-        rate=number(plan.tokens_per_s or 0.0, ".1f"),
-        plain=number(plan.plain_tokens_per_s or 0.0, ".1f"),
+        rate=tokens_per_s(plan.tokens_per_s or 0.0, about=True),
+        plain=tokens_per_s(plan.plain_tokens_per_s or 0.0, about=True),
         context=number(plan.context, ",d"),
     )
 
@@ -260,4 +260,4 @@ def _point(sample: _Sample) -> tuple[str, ...]:
     budget = gibibytes(ceiling / 2**30)
     if point is None:
         return budget, "", ""
-    return budget, number(point.tokens_per_s, ".1f"), number(point.layers_on_gpu, "d")
+    return budget, tokens_per_s(point.tokens_per_s, about=True), number(point.layers_on_gpu, "d")

@@ -21,7 +21,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "pytorch", help=tr("download PyTorch, which training and a few models need")
     )
     parser.add_argument(
-        "--cuda", action="store_true", help=tr("take the large build for NVIDIA's cards")
+        "--cuda", action="store_true", help=tr("take the large build for NVIDIA GPUs")
     )
     add_options(parser, "--json")
     parser.set_defaults(run=run)

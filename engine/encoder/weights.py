@@ -154,7 +154,7 @@ def _of_block_named(block: int, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _wrong(name: str) -> UserFixable:
     return UserFixable(
-        tr("The embedding model’s weights do not fit its description."),
+        tr("The embedding model's weights do not match its description."),
         tr(DOWNLOAD_AGAIN),
         name,
     )

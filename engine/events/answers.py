@@ -242,7 +242,7 @@ class AnswerStats:
     plain_round_s: float | None = None
     """Typical seconds of a round without a draft, from one commit to the next; None: too few."""
     host: str = ""
-    """Server that wrote it, "" where it was written here. Times are then measured at this end, and
+    """Server that wrote it, "" where it was written here. Times are then measured here, and
     counts are the server's own."""
     host_tokens_per_s: float | None = None
     """The server's own figure of its speed; None where it tells none."""

@@ -164,7 +164,7 @@ def head_facts(model: CuratedModel) -> ModelFacts | None:
 def _badge(plan: Plan, target: ModelFacts) -> tuple[Badge, str]:
     """Return the badge of a plan and the sentence that explains it."""
     if plan.context < min(COMFORTABLE_CONTEXT, target.max_positions):
-        said = tr("There is room for a conversation of {context} tokens only.")
+        said = tr("It leaves a context of {context} tokens only.")
         room = said.format(context=number(plan.context, ",d"))
         return Badge.TIGHT, sentences(plan.reasons[0], room)
     layers = len(target.footprint.blocks)

@@ -77,7 +77,7 @@ def download_pytorch(
     importlib.invalidate_caches()
     if cuda and not _computes_with_cuda():
         raise UserFixable(
-            tr("PyTorch's build for CUDA cannot be had for this computer."),
+            tr("PyTorch's build for CUDA is not available for this computer."),
             tr("Use the GPU through WebGPU, or PyTorch on the CPU."),
         )
 
@@ -105,7 +105,7 @@ def _check(folder: Path, nbytes: int) -> None:
     if not os.access(folder, os.W_OK):
         raise UserFixable(
             tr("Nothing can be written to the folder that Duotail is installed in."),
-            tr("Have PyTorch installed by whoever installed Duotail."),
+            tr("Ask whoever installed Duotail to install PyTorch."),
             str(folder),
         )
     free = shutil.disk_usage(folder).free
@@ -190,7 +190,7 @@ def _failure(said: str) -> UserFixable:
         )
     return UserFixable(
         tr("PyTorch could not be installed."),
-        tr("The details say why; what was there before is still there."),
+        tr("The details say why; the previous installation is unchanged."),
         said[-_MOST_SAID:],
     )
 
@@ -213,7 +213,7 @@ def _build_options(pip: list[str], *, cuda: bool) -> list[str]:
     found = subprocess.run(asked, capture_output=True, check=False)  # noqa: S603
     if is_cuda_build(found.stdout):
         raise UserFixable(
-            tr("Only PyTorch's build for CUDA can be had, which is {size} to download.").format(
+            tr("Only PyTorch's build for CUDA is available, a download of {size}.").format(
                 size=file_size(CUDA_DOWNLOAD_BYTES)
             ),
             tr(

@@ -47,6 +47,11 @@ def tokens_per_s(speed: float, *, about: bool = False) -> str:
     return number(speed, ".1f" if speed < (9.95 if about else 99.95) else ",.0f")
 
 
+def acceptance_length(length: float) -> str:
+    """Return the tokens that a verification brings."""
+    return number(length, ".2f")
+
+
 def gibibytes(value: float, spec: str = ".1f") -> str:
     """Return a size in GiB, with its unit."""
     return _of(later("{n} GiB"), value, spec)

@@ -37,11 +37,11 @@ def reason_against_kernels(vendor: Vendor, architecture: str) -> str:
         return tr("Kernels are switched off by DUOTAIL_KERNELS.")
     if vendor is Vendor.NVIDIA and architecture:
         if tuple(map(int, architecture.split("."))) < _LEAST_CAPABILITY:
-            return tr("Kernels need compute capability {least}; this card has {found}.").format(
+            return tr("Kernels need compute capability {least}; this GPU has {found}.").format(
                 least="{}.{}".format(*_LEAST_CAPABILITY), found=architecture
             )
     elif vendor is Vendor.AMD and architecture and not _MATRIX_UNITS.fullmatch(architecture):
-        return tr("Kernels need matrix units; this card ({found}) has none.").format(
+        return tr("Kernels need matrix units; this GPU ({found}) has none.").format(
             found=architecture
         )
     return _what_is_missing()

@@ -166,7 +166,7 @@ def check_folder(folder: Path) -> None:
             continue
         if entry.exists() and not (entry.is_file() or entry.is_dir()):
             raise UserFixable(
-                tr("{file} is no ordinary file.").format(file=entry.name),
+                tr("{file} is not an ordinary file.").format(file=entry.name),
                 tr("Download the model again from a source you trust."),
                 str(entry),
             )

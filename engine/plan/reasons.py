@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.commands import KvType, Mode, WeightFormat
 from engine.language import number, tr
-from engine.language.units import memory
+from engine.language.units import memory, tokens_per_s
 from engine.machine.facts import CPU, Machine
 from engine.machine.memory import device_reserve
 from engine.machine.reached import FALLS_SHORT, PlacementKind, Reached
@@ -109,7 +109,7 @@ def _moved(told: Told) -> Iterator[str]:
             continue
         seen.add(kind)
         said = tr("{way} was tried and is slower here: {rate} tokens/s.")
-        yield said.format(way=_way(kind, told.device), rate=number(rate, ".1f"))
+        yield said.format(way=_way(kind, told.device), rate=tokens_per_s(rate, about=True))
     pace = next((each.pace for each in told.reached if each.pace is not None), None)
     found = told.search.accelerator
     if pace is not None and pace < FALLS_SHORT and found is not None and found.takes_core:
@@ -289,7 +289,7 @@ def _loop(told: Told) -> Iterator[str]:
 
 
 def _rate(placement: Placement) -> str:
-    return number(placement.rate, ".1f")
+    return tokens_per_s(placement.rate, about=True)
 
 
 def _draft_left_out(told: Told) -> Iterator[str]:

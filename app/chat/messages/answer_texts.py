@@ -9,7 +9,7 @@ from app.engine_link.plan_texts import mode_name
 from app.history import AnswerState, StoredMessage
 from engine.events import AnswerStats
 from engine.language import later, listed, number, tr, tr_count
-from engine.language.units import duration, tokens_per_s
+from engine.language.units import acceptance_length, duration, tokens_per_s
 from engine.request import SamplingParams
 
 _IN_TOOLTIP = 6
@@ -34,14 +34,14 @@ def answer_numbers(stats: AnswerStats) -> tuple[str, ...]:
     if not stats.host or stats.tokens_per_s is not None:  # else nobody has counted to the end
         parts.append(tr_count("{n} token", "{n} tokens", stats.committed))
     if stats.acceptance_length is not None:
-        length = number(stats.acceptance_length, ".2f")
+        length = acceptance_length(stats.acceptance_length)
         parts.append(tr("acceptance length {length}").format(length=length))
     if stats.mode:
         parts.insert(int(told), mode_name(stats.mode))
     if stats.host:
         parts.insert(int(told), tr("on {host}").format(host=stats.host))
     if stats.ttft_s is not None:
-        parts.append(tr("first after {time}").format(time=duration(stats.ttft_s)))
+        parts.append(tr("first token after {time}").format(time=duration(stats.ttft_s)))
     return tuple(parts)
 
 
@@ -76,14 +76,14 @@ def _speeds(stats: AnswerStats) -> list[tuple[str, str]]:
     lines = [(tr("Tokens written"), number(stats.committed)), (tr("Prompt"), prompt)]
     if stats.host_tokens_per_s is not None:
         own = _speed(stats.host_tokens_per_s)
-        lines.insert(0, (tr("Speed, as the server tells it"), own))
+        lines.insert(0, (tr("Speed reported by the server"), own))
     if stats.tokens_per_s is not None:
         lines.insert(0, (tr("Speed"), _speed(stats.tokens_per_s)))
     if stats.ttft_s is not None:
         lines.append((tr("First token after"), duration(stats.ttft_s)))
     lines.append((tr("Total time"), duration(stats.seconds)))
     if stats.host:
-        lines.append((tr("Times"), tr("measured at this end, with the network")))
+        lines.append((tr("Times"), tr("measured here, including the network")))
     return lines
 
 
@@ -107,7 +107,7 @@ def _drafting(stats: AnswerStats) -> list[tuple[str, str]]:
             share = number(min(stats.accepted / stats.committed, 1.0), ".0%")
             lines.append((tr("Share of drafted tokens in the answer"), share))
     if stats.acceptance_length is not None:
-        lines.append((tr("Acceptance length"), number(stats.acceptance_length, ".2f")))
+        lines.append((tr("Acceptance length"), acceptance_length(stats.acceptance_length)))
     lines += _lanes(stats)
     shares = [
         number(accepted / drafted, ".0%")

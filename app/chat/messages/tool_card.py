@@ -42,7 +42,7 @@ _DECISIONS = {
     Decision.ONCE: later("Run once"),
     Decision.CHAT: later("Allow in this chat"),
     Decision.ALWAYS: later("Always allow this tool"),
-    Decision.DECLINE: later("Don’t run"),
+    Decision.DECLINE: later("Don't run"),
 }
 _ABOUT = {
     Decision.ONCE: later("Runs this call only. You are asked again before the next one."),

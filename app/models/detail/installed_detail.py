@@ -181,7 +181,7 @@ def _facts(model: KeptModel) -> tuple[tuple[str, str], ...]:
         (tr("Context"), tr("{n} tokens").format(n=short_count(context)) if context else ""),
         (tr("Licence"), model.licence or tr("not specified")),
         (tr("Source"), model.repo or ""),
-        (tr("Place"), breakable(str(model.path))),
+        (tr("Location"), breakable(str(model.path))),
     )
 
 

@@ -56,7 +56,7 @@ class RecommendedDetail(DetailFrame):
         self.facts.show_facts(
             (
                 (tr("Good for"), tr(ROLES[suggestion.role])),
-                (tr("Version"), suggestion.variant),
+                (tr("Variant"), suggestion.variant),
                 (tr("To download"), file_size(suggestion.nbytes)),
                 (tr("Source"), breakable(suggestion.repo)),
             )
@@ -87,7 +87,7 @@ class RecommendedDetail(DetailFrame):
         if suggestion.draft_repo is None:
             return ""
         name = suggestion.draft or name_of(suggestion.draft_repo)
-        about = tr("{draft} drafts; the answer stays the same, it only comes faster.")
+        about = tr("{draft} drafts: the answer stays the same and comes faster.")
         return about.format(draft=name)
 
     def wanted(self, *, with_draft: bool) -> Wanted | None:

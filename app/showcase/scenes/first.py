@@ -93,7 +93,7 @@ def _on_accelerators(stage: Stage, shoot: Shoot) -> None:
     old = Accelerator(
         "",
         "AMD Radeon RX 580",
-        unusable="the PyTorch installed here is built for accelerators of NVIDIA",
+        unusable="the PyTorch installed here is built for NVIDIA GPUs",
     )
     for found, layers in (((simulated,), 3), ((real, old), _LAYERS), ((old,), 0)):
         devices = [found[0].name] if layers else []

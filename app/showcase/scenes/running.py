@@ -29,7 +29,7 @@ _CARD = Accelerator("cuda:0", "NVIDIA GeForce RTX 4060 Laptop GPU", memory_total
 _OLD = Accelerator(
     "",
     "AMD Radeon RX 580",
-    unusable="the PyTorch installed here is built for accelerators of NVIDIA",
+    unusable="the PyTorch installed here is built for NVIDIA GPUs",
 )
 _DUO = replace(
     PLAN,

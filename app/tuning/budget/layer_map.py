@@ -97,7 +97,7 @@ class LayerMap(Painted):
 
     def table(self) -> Table:
         """Return a table of every layer."""
-        return Table(self.accessibleName(), (tr("Part"), tr("Place")), tuple(self.places.each()))
+        return Table(self.accessibleName(), (tr("Part"), tr("Location")), tuple(self.places.each()))
 
     def _legend(self, room: float) -> list[PlacedEntry]:
         return self._entries.within(room, self.small)

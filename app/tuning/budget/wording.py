@@ -28,7 +28,7 @@ def sentence(model: BudgetModel, budget: int | None) -> str:
     """Return the result of a budget, or of Auto, in words."""
     point = model.at(budget)
     if point is None:
-        return model.main.refusal or tr("There is no data yet for this model on this PC.")
+        return model.main.refusal or tr("There is no data yet for this model on this computer.")
     parts = [layers_words(model, point)]
     if point.draft_device not in (None, CPU):
         parts.append(tr("draft on {device}").format(device=card_words(model.card)))
@@ -124,7 +124,7 @@ def without_card(machine: Machine | None = None) -> str:
         for card in (machine.accelerators if machine is not None else ())
         if card.unusable
     ]
-    said = tr("There is no GPU memory to set: everything runs in the PC's memory.")
+    said = tr("There is no GPU memory to set: everything runs in this computer's memory.")
     return sentences(said, *reasons)
 
 
@@ -139,7 +139,7 @@ def card_title(model: BudgetModel) -> str:
 
 def host_title() -> str:
     """The PC's memory."""
-    return tr("Memory of the PC")
+    return tr("Memory of this computer")
 
 
 def size_words(size: int) -> str:

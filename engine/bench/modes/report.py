@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.commands import Compare, Load, Mode
 from engine.events import Compared, ModeRun, PlanSummary
 from engine.language import listed, number, tr
-from engine.language.units import duration, gibibytes, memory
+from engine.language.units import duration, gibibytes, memory, tokens_per_s
 from engine.machine.facts import CPU, Machine
 from engine.typed_json import decoded, encoded
 
@@ -225,7 +225,7 @@ def cells(row: ModeRow, name: str) -> list[str]:
     """The values of a measured mode in words."""
     return [
         name,
-        _figure(row.tokens_per_s, ".1f"),
+        _NONE if row.tokens_per_s is None else tokens_per_s(row.tokens_per_s),
         spread(row),
         f"{_figure(row.relative, '.2f')}x" if row.relative is not None else _NONE,
         _NONE if row.ttft_s is None else duration(row.ttft_s),
@@ -238,7 +238,7 @@ def spread(row: ModeRow) -> str:
     """The slowest and the fastest answer."""
     if row.lowest is None or row.highest is None:
         return _NONE
-    return f"{number(row.lowest, '.1f')} - {number(row.highest, '.1f')}"
+    return f"{tokens_per_s(row.lowest)} - {tokens_per_s(row.highest)}"
 
 
 def option_name(row: ModeRow) -> str:
@@ -273,7 +273,7 @@ def hardware_words(hardware: Hardware) -> str:
     )
     cards = hardware.accelerators or (tr("no GPU in use"),)
     if hardware.simulated:
-        cards = (*cards, tr("SIMULATED: its speeds are declared, not those of a real card"))
+        cards = (*cards, tr("SIMULATED: its speeds are declared, not those of a real GPU"))
     return listed([cores, *cards])
 
 

@@ -213,7 +213,7 @@ def why_not(seen: Seen, vendor: Vendor) -> str:
     if build.vendor is None:
         return tr("the PyTorch installed here computes on CPUs only")
     if build.vendor is not vendor:
-        return tr("the PyTorch installed here is built for accelerators of {vendor}").format(
+        return tr("the PyTorch installed here is built for {vendor} GPUs").format(
             vendor=MAKERS[build.vendor]
         )
     for variable in _HIDING.get(vendor, ()):

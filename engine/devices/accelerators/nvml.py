@@ -315,7 +315,7 @@ def _unavailable(library: ModuleType, error: Any) -> Unavailable:  # noqa: ANN40
             reason = tr("NVIDIA's driver was updated and works again after the next restart")
             return Unavailable(reason)
         case library.NVML_ERROR_NO_PERMISSION:
-            return Unavailable(tr("this user may not query NVIDIA's driver"))
+            return Unavailable(tr("this user has no permission to query NVIDIA's driver"))
         case _:
             return Unavailable(_unexpected(error))
 

@@ -60,7 +60,10 @@ def with_adapters(
             path = tr("through PyTorch, as {reason}").format(reason=own.unusable)
             left[place] = replace(same, path=path)
         else:
-            path = tr("through {one}; {other} can too, as {device}, and measured speeds decide")
+            path = tr(
+                "through {one}; {other} can run it too, as {device}: the faster one by "
+                "measurement is used"
+            )
             first = path.format(one="PyTorch", other="WebGPU", device=own.device)
             second = path.format(one="WebGPU", other="PyTorch", device=same.device)
             left[place] = replace(same, path=first)
@@ -104,9 +107,9 @@ def _words(verdict: CheckResult, details: str) -> str:
     """Return why an adapter is not used; empty where it is."""
     match verdict:
         case CheckResult.CRASHED:
-            return tr("the graphics driver crashed when WebGPU was tried")
+            return tr("the GPU's driver crashed when WebGPU was tried")
         case CheckResult.HUNG:
-            return tr("the graphics driver did not answer when WebGPU was tried")
+            return tr("the GPU's driver did not respond when WebGPU was tried")
         case CheckResult.WRONG:
             said = tr("WebGPU computes wrong numbers with its driver ({details})")
             return said.format(details=details)
@@ -130,5 +133,5 @@ def _same_card(others: Sequence[Accelerator], own: Accelerator) -> Accelerator |
 def _with_gaps(found: Accelerator) -> Accelerator:
     if found.memory_total is not None:
         return found
-    reason = tr("WebGPU does not tell it, and nobody else lists this card")
+    reason = tr("WebGPU does not report it, and nothing else lists this GPU")
     return replace(found, missing=(*found.missing, Missing("memory_total", reason)))

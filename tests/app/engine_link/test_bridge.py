@@ -292,7 +292,7 @@ def test_status_follows_commands_and_events(steps: tuple[object, ...], phase: Ph
 def test_a_measurement_shows_while_nothing_else_goes_on() -> None:
     measuring = _after(LOAD, READY, CalibrationProgress(0.0, "Reading", 0.25))
     assert measuring.measuring
-    assert "Measuring this PC" in measuring.words
+    assert "Measuring this computer" in measuring.words
     assert composer_state(measuring, answering=False).can_send
     asked = measuring.told(GENERATE)
     assert not asked.measuring

@@ -170,6 +170,15 @@ def test_a_model_can_be_dropped_on_the_page(visitor: Visitor, tmp_path: Path, na
     visitor.did("in place", meant)
 
 
+def test_a_model_that_was_added_is_the_chosen_one(keeper: Visitor, tmp_path: Path) -> None:
+    path = tmp_path / "mine.gguf"
+    path.write_bytes(b"x")
+    keeper.page.offer(path)
+    keeper.click(button(banner(keeper, "Add mine.gguf"), "Use in place"))
+    shown = keeper.page.installed.kept
+    keeper.until(lambda: shown.model is not None and shown.model.path == path)
+
+
 def test_other_files_are_not_taken(visitor: Visitor, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("x")
     assert not drop(visitor.page, tmp_path / "text.txt")

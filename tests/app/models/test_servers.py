@@ -276,7 +276,7 @@ def test_an_answer_from_a_server(desk: Desk, server: PlayedServer, answers: Answ
     assert f"on 127.0.0.1:{server.port}" in answer_numbers(answer.stats)
     table = dict(answer_table(answer))
     assert table["Server"] == f"127.0.0.1:{server.port}"
-    assert "measured at this end" in table["Times"]
+    assert "measured here" in table["Times"]
     assert isinstance(panel, PerformancePanel)
     desk.bot.waitUntil(lambda: f"Written on 127.0.0.1:{server.port}" in panel.board.gain.gain.why)
     sent = server.heard[-1].json

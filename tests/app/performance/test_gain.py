@@ -44,7 +44,7 @@ SIDE_BY_SIDE = Shares(1.0, 0.9, 0.9, 0.8)
 LOOKED_UP = Shares(1.0, 0.01, 0.9, 0.0)
 
 
-COUNTS = "101 tokens, acceptance length 3.1."
+COUNTS = "101 tokens, acceptance length 3.14."
 
 
 def passed(plain: float | None, speed: float = 40.0) -> SpeedVerdict:
@@ -63,10 +63,10 @@ def passed(plain: float | None, speed: float = 40.0) -> SpeedVerdict:
         (
             tally(drafted=0),
             40.0,
-            "40.0 tokens/s. 101 tokens, acceptance length 3.1. Nothing was drafted",
+            "40.0 tokens/s. 101 tokens, acceptance length 3.14. Nothing was drafted",
         ),
         (tally(), None, f"40.0 tokens/s. {COUNTS} A small draft"),
-        (tally(committed=6), 20.0, "6 tokens. Too few to tell a speed."),
+        (tally(committed=6), 20.0, "6 tokens. Too few tokens to measure a speed."),
         (None, 20.0, "No answer yet."),
     ],
 )

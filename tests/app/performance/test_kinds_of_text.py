@@ -177,12 +177,12 @@ def test_bars_words_and_table_say_the_same() -> None:
     view.refresh()
     assert view.describe().count("accepted") == 2
     assert "Code: 86" in view.describe()
-    assert "length 3.0" in view.describe()
+    assert "length 3.00" in view.describe()
     table = view.table()
     assert [row[0] for row in table.rows] == ["Prose", "Code"]
     assert table.rows[1][1] == "10"
     assert table.rows[1][2].startswith("86")
-    assert table.rows[1][3] == "3.0"
+    assert table.rows[1][3] == "3.00"
     assert table.rows[1][4] == "–"
     before = view.height()
     assert not view.grab().isNull()

@@ -89,7 +89,7 @@ def test_the_engines_account_overrules_ours() -> None:
         "tokens/s now": "–",
         "answer average": "14.2",
         "first token": "420\u00a0ms",
-        "acceptance length": "3.3",
+        "acceptance length": "3.29",
         "accepted": "46\u202f%",
         "tokens written": "412",
     }
@@ -409,8 +409,7 @@ def test_the_drafts_time_in_words_and_as_a_table() -> None:
     done = replace(done, drafting=(Interval(0.0, 2.0),), verify=Interval(0.0, 4.0))
     timeline.add(replace(done, useful_s=1.0, wasted_s=0.5))
     assert wording.draft_time(timeline.shares) == (
-        "Of the time, the draft's part: useful 25\u202f%, wasted 12\u202f%, undecided 12\u202f%, "
-        "idle 50\u202f%."
+        "The draft's time: useful 25\u202f%, wasted 12\u202f%, undecided 12\u202f%, idle 50\u202f%."
     )
     assert of_draft_time("t", timeline.shares).rows[:2] == (
         ("useful", "1.00", "25\u202f%"),
@@ -445,7 +444,7 @@ def test_the_acceptance_length_of_a_server_moves_while_it_writes() -> None:
     for step, told in enumerate((None, 2.0, 2.5)):
         model.handle(Received(1.0 + step, "a", 1 + 4 * step, told))
     assert model.acceptance.series[0].last == 2.5
-    assert model.acceptance.value == "2.5"
+    assert model.acceptance.value == "2.50"
     assert model.acceptance.series[0].nearest(2.0) == (2.0, 2.0)
 
 
@@ -456,7 +455,7 @@ def test_the_servers_own_figures_stand_beside_what_was_measured_here() -> None:
     model.handle(Finished(2.0, "a", FinishReason.STOP, "", None, own))
     gain = gain_of(model.tally, None, None, None)
     assert [bar.tokens_per_s for bar in gain.bars] == [own.tokens_per_s, 55.0]
-    assert "acceptance length 2.9" in gain.counts
+    assert "acceptance length 2.90" in gain.counts
     assert "192.168.1.5:8000" in gain.why
     assert "without the draft" not in gain.words
     assert model.acceptance.series[0].nearest(2.0) == (2.0, 2.9)

@@ -157,6 +157,18 @@ def test_with_and_without_the_draft_run_side_by_side(desk: Desk, page: Performan
     desk.bot.waitUntil(lambda: Stop(desk.script.requests[-1].id) in desk.script.commands)
 
 
+def test_short_answers_side_by_side_say_so_where_they_are(
+    desk: Desk, page: PerformancePage
+) -> None:
+    desk.script.answer = "Only a few words."
+    desk.bot.waitUntil(page.board.findings.beside.isEnabled)
+    page.board.findings.beside.click()
+    (dialog,) = desk.assembly.window.findChildren(SideBySide)
+    desk.bot.waitUntil(lambda: len(desk.script.requests) == 3 and dialog.again.isEnabled())
+    assert [each.text() for each in dialog.speeds] == ["too short to measure"] * 2
+    assert desk.banners.texts == [], "behind the dialog nobody would see it"
+
+
 def test_the_list_of_commands_compares_or_says_what_is_missing(
     desk: Desk, page: PerformancePage
 ) -> None:

@@ -64,7 +64,7 @@ def test_loads_before_are_named_in_the_language_of_today() -> None:
     loads = (LoadEstimate(0.0, "plain", 2048, tuple(kept)),)
     table = of_loads([ModelEstimates("", "Model", "", "", loads)])
     place = table.columns.index("Memory")
-    assert [row[place] for row in table.rows] == ["Memory of this PC", "Simulated GPU"]
+    assert [row[place] for row in table.rows] == ["Memory of this computer", "Simulated GPU"]
 
 
 def drawings(line: MemoryStrip, change: Callable[[], object]) -> int:
@@ -102,14 +102,14 @@ def test_the_words_tell_everything(line: MemoryStrip) -> None:
     line.take_held(HELD)
     said = words(line.accessibleDescription())
     assert "RTX 4060, GPU memory 5.0 of 8 GiB: Target 2.0 GiB, Draft 1.0 GiB" in said
-    assert "Memory of this PC, Memory 8.0 of 24 GiB: Duotail itself 2.0 GiB" in said
+    assert "Memory of this computer, Memory 8.0 of 24 GiB: Duotail itself 2.0 GiB" in said
     assert "Other programs 6.0 GiB" in said
     tip = words(line.tip())
     assert "Predicted" in tip
     assert "off by less than 0.8" in tip
     simulated = replace(CARD, simulated=True, name="Simulated GPU")
     line.take_sample(replace(SAMPLE, accelerators=(simulated,)))
-    assert "<b>Simulated GPU (in the PC&#x27;s memory)</b>" in line.tip()
+    assert "<b>Simulated GPU (in this computer&#x27;s memory)</b>" in line.tip()
 
 
 def test_the_words_follow_every_change_of_the_picture(line: MemoryStrip) -> None:
@@ -124,7 +124,7 @@ def test_the_words_follow_every_change_of_the_picture(line: MemoryStrip) -> None
         line.take_sample(sample)
         assert words(f"{len(line.shown)}") == f"{1 + len(sample.accelerators)}"
         for each in line.shown:
-            assert (each.name or "Memory of this PC") in line.accessibleDescription()
+            assert (each.name or "Memory of this computer") in line.accessibleDescription()
             for segment in each.stack.segments:
                 size = f"{segment.nbytes / GIB:.1f} GiB"
                 assert size in words(line.accessibleDescription())

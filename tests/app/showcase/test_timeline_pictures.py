@@ -61,5 +61,5 @@ def test_what_is_no_table_is_told(
 ) -> None:
     (tmp_path / "rounds.csv").write_text(text)
     assert main([str(tmp_path / "rounds.csv"), str(tmp_path)]) == 2
-    assert "This is no table of rounds" in capsys.readouterr().err
+    assert "This is not a table of rounds" in capsys.readouterr().err
     assert main([str(tmp_path / "none.csv"), str(tmp_path)]) == 2

@@ -125,5 +125,5 @@ def test_a_locked_keyring_is_told_when_the_values_are_needed(desk: Desk, ring: R
     desk.assembly.tools.toolbox.keep(LOCAL)
     (kept,) = settled(desk).servers
     ring.locked = True
-    with pytest.raises(UserFixable, match="does not tell"):
+    with pytest.raises(UserFixable, match="does not return"):
         unsealed(kept)

@@ -26,7 +26,7 @@ def _complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("vendor", "architecture", "lacks"),
     [
-        (Vendor.NVIDIA, "7.5", "compute capability 8.0; this card has 7.5"),
+        (Vendor.NVIDIA, "7.5", "compute capability 8.0; this GPU has 7.5"),
         (Vendor.NVIDIA, "8.0", ""),
         (Vendor.NVIDIA, "12.0", ""),
         (Vendor.NVIDIA, "", ""),

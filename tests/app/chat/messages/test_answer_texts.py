@@ -41,7 +41,7 @@ def test_mode_acceptance_and_shares_are_told() -> None:
 
 def test_a_server_s_speed_and_a_pause_of_drafting_are_told() -> None:
     told = table(replace(stats(40), host_tokens_per_s=33.4, fallback_reason="It did not pay."))
-    assert told["Speed, as the server tells it"] == "33.4 tokens/s"
+    assert told["Speed reported by the server"] == "33.4 tokens/s"
     assert told["Drafting was paused"] == "It did not pay."
 
 

@@ -206,7 +206,7 @@ def test_everything_is_told_in_words(qtbot: QtBot, view: BudgetView) -> None:
     assert "today, 14:02" in view.curve.accessibleDescription()
     assert "moving to the CPU" in view.layers.accessibleDescription()
     assert "Other programs 1.3" in view.card.accessibleDescription()
-    assert "Memory of the PC" in view.host.accessibleDescription()
+    assert "Memory of this computer" in view.host.accessibleDescription()
     qtbot.keyClick(view.slider, Qt.Key.Key_Home)
     assert "Layers: 22 on the CPU" in view.layers.accessibleDescription()
     for each in view.views:

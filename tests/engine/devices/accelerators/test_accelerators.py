@@ -205,7 +205,7 @@ def test_a_card_that_works_in_the_hosts_memory(case: Case, nvml: FakeNvml) -> No
     [
         ("init !18", "NVIDIA's driver was updated and works again after the next restart"),
         ("init !9", "NVIDIA's driver is installed, but not running"),
-        ("init !4", "this user may not query NVIDIA's driver"),
+        ("init !4", "this user has no permission to query NVIDIA's driver"),
         ("count 0", "NVIDIA's driver does not run it"),
         (LAPTOP + "0.calls 5", "NVIDIA's driver has lost it: GPU is lost"),
     ],
@@ -265,7 +265,7 @@ def test_cards_of_intel(case: Case) -> None:
 @pytest.mark.usefixtures("no_nvml")
 def test_a_torch_for_another_maker(case: Case) -> None:
     (found,) = case.probe(CUDA, RX_7900, {"usr/share/hwdata/pci.ids": NAMES})
-    assert found.unusable == "the PyTorch installed here is built for accelerators of NVIDIA"
+    assert found.unusable == "the PyTorch installed here is built for NVIDIA GPUs"
     assert found.name == "Radeon RX 7900 XT/7900 XTX"
     assert (found.memory_total, found.memory_free) == (24 * GIB, 18 * GIB)
     assert not case.imported

@@ -92,7 +92,7 @@ def test_a_card_that_does_not_start(nvml: FakeNvml) -> None:
     [
         (18, "NVIDIA's driver was updated and works again after the next restart"),
         (9, "NVIDIA's driver is installed, but not running"),
-        (4, "this user may not query NVIDIA's driver"),
+        (4, "this user has no permission to query NVIDIA's driver"),
         (999, "NVIDIA's driver answered: Unknown Error"),
     ],
 )

@@ -64,8 +64,8 @@ def test_a_card_of_torch_has_two_paths() -> None:
     torch, webgpu = machine.usable
     assert (torch.device, webgpu.device) == ("cuda:0", "webgpu:0")
     assert torch.card == webgpu.card
-    assert torch.path.startswith("through PyTorch; WebGPU can too, as webgpu:0")
-    assert webgpu.path.startswith("through WebGPU; PyTorch can too, as cuda:0")
+    assert torch.path.startswith("through PyTorch; WebGPU can run it too, as webgpu:0")
+    assert webgpu.path.startswith("through WebGPU; PyTorch can run it too, as cuda:0")
     (found,) = with_device(machine, "webgpu:0").usable
     assert (found.device, found.memory_free) == ("webgpu:0", 11 * GIB)
     assert [each.device for each in with_device(machine, "cuda:0").usable] == ["cuda:0"]
@@ -73,8 +73,8 @@ def test_a_card_of_torch_has_two_paths() -> None:
 
 
 FAILURES = {
-    CheckResult.CRASHED: "the graphics driver crashed when WebGPU was tried",
-    CheckResult.HUNG: "the graphics driver did not answer when WebGPU was tried",
+    CheckResult.CRASHED: "the GPU's driver crashed when WebGPU was tried",
+    CheckResult.HUNG: "the GPU's driver did not respond when WebGPU was tried",
     CheckResult.WRONG: r"WebGPU computes wrong numbers with its driver (Q4_0: 2)",
     CheckResult.FAILED: r"WebGPU cannot use it (Q4_0: 2)",
 }
