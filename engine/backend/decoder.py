@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engine.backend.ledger import Account, unlimited
 from engine.backend.native.pool import CancelFlag
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.ranking import likeliest, rank
+from engine.backend.ranking import best_ranked, rank
 from engine.backend.round import (
     Candidates,
     DraftRequest,
@@ -322,8 +322,7 @@ class Decoder:
         found: list[Candidates] = []
         for own, row in zip(self.over_vocabulary(forward.logits), wanted, strict=True):
             position = len(state) + depths[row - len(tokens)] + 1 + (features is not None)
-            logprobs = rank(own[None], position, ranking)
-            found.append([pair[1:] for pair in likeliest(logprobs, [0.0], width)])
+            found.append(best_ranked(rank(own, position, ranking), width))
         return Expanded(found, forward.hidden)
 
     def verify(self, state: SequenceState, draws: NativeDraws, request: VerifyRequest) -> Verified:

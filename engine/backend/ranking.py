@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from engine.backend.noise import noise
-from engine.backend.round import Ranking
+from engine.backend.round import Candidates, Ranking
 from engine.model.weights.readable import Floats
 
 COLDEST, HOTTEST = 1e-4, 1e4
@@ -15,10 +13,10 @@ COLDEST, HOTTEST = 1e-4, 1e4
 
 
 def rank(logits: Floats, position: int, ranking: Ranking) -> Floats:
-    """Return a draft's ranking at `position`: fp32 logprobs [rows, vocab].
+    """Return a draft's ranking at `position`: fp32 logprobs, as many as logits.
 
     Args:
-        logits: fp32 [rows, vocab], the draft's.
+        logits: fp32 [..., vocab], the draft's.
         position: position of the drafted tokens.
         ranking: the target's temperature and noise, with which candidates rank as it would draw
             (drafter-invariant speculative decoding, arXiv 2408.07978).
@@ -27,34 +25,24 @@ def rank(logits: Floats, position: int, ranking: Ranking) -> Floats:
     """
     scores = logits.astype(np.float64)
     with np.errstate(invalid="ignore"):  # rows in which nothing is possible
-        scores -= scores.max(axis=1, keepdims=True)
+        scores -= scores.max(axis=-1, keepdims=True)
     if ranking.temperature:
         scores /= min(max(ranking.temperature, COLDEST), HOTTEST)
         if ranking.share_noise:
-            scores += noise(ranking.seed, position + ranking.shift, logits.shape[1])
-    top = scores.max(axis=1, keepdims=True)
-    scores -= top + np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
+            scores += noise(ranking.seed, position + ranking.shift, logits.shape[-1])
+    top = scores.max(axis=-1, keepdims=True)
+    scores -= top + np.log(np.exp(scores - top).sum(axis=-1, keepdims=True))
     return scores.astype(np.float32)
 
 
-def likeliest(logprobs: Floats, above: Sequence[float], width: int) -> list[tuple[int, int, float]]:
-    """Return the `width` likeliest tokens per row as (row, token, path score), best first.
+def best_ranked(logprobs: Floats, width: int) -> Candidates:
+    """Return the `width` tokens of the best rank.
 
     Args:
-        logprobs: fp32 [rows, vocab]; what is no number is no candidate.
-        above: score of each row's path.
-        width: most tokens of a row.
+        logprobs: fp32 [vocab]; what is no number is no candidate.
+        width: most tokens.
     """
-    rows, vocab = logprobs.shape
-    width = min(width, vocab)
     logprobs = np.where(np.isnan(logprobs), -np.inf, logprobs)
-    top = np.argpartition(logprobs, vocab - width, axis=1)[:, vocab - width :]
-    children: list[tuple[int, int, float]] = []
-    for row in range(rows):
-        order = top[row][np.argsort(-logprobs[row, top[row]], kind="stable")]
-        children.extend(
-            (row, int(token), above[row] + float(logprobs[row, token]))
-            for token in order
-            if logprobs[row, token] > -np.inf
-        )
-    return children
+    top = np.argpartition(logprobs, -min(width, len(logprobs)))[-width:]
+    order = top[np.argsort(-logprobs[top], kind="stable")]
+    return [(int(token), float(logprobs[token])) for token in order if logprobs[token] > -np.inf]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
@@ -24,7 +25,7 @@ from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS, borrowed_tensors, expected_tensors
-from engine.model.text.shortlist import OWN_ROWS, ROWS, shortened, shortlist
+from engine.model.text.shortlist import OWN_ROWS, ROWS, shortened, shortlist, shortlist_length
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.same_tokens import differing, fingerprint, unshared
 from engine.model.weights.model_weights import ModelWeights
@@ -83,8 +84,7 @@ def _draft(
 ) -> InspectedModel:
     draft = _named_draft(model, target, memory_available)
     without = _unshared(target, tokenizer, draft) if draft.fusion is None else frozenset()
-    rows = OWN_ROWS if _is_own(model) else ROWS
-    return on_a_diet(draft, shortlist(tokenizer, rows, without), always=bool(without))
+    return on_a_diet(draft, tokenizer, OWN_ROWS if _is_own(model) else ROWS, without)
 
 
 def _is_own(model: LocalModel) -> bool:
@@ -93,7 +93,7 @@ def _is_own(model: LocalModel) -> bool:
 
 
 def on_a_diet(
-    draft: InspectedModel, ids: NDArray[np.int64], *, always: bool = False
+    draft: InspectedModel, tokenizer: Tokenizer, rows: int, without: Collection[int] = ()
 ) -> InspectedModel:
     """Return a draft as it is fastest: output rows for few tokens, a whole model in fewer bits.
 
@@ -101,17 +101,22 @@ def on_a_diet(
     in, and so does what a processor's caches hold: fewer bits would save nothing there.
 
     Args:
-        draft: as it would be loaded by itself.
-        ids: the tokens that have rows; a draft that names its own keeps those.
-        always: whether the rows of other tokens go even where that saves little.
+        draft: as it would be loaded by itself; one that names the tokens of its rows keeps those.
+        tokenizer: the target's.
+        rows: output rows at most.
+        without: tokens that have none in any case, so that rows go even where that saves little.
     """
-    config = draft.config
+    config = short = draft.config
     if not isinstance(config, ModelConfig):
         return draft
-    short = shortened(config, len(ids), always=always)
-    if config.rows is not None:
+    ids: NDArray[np.int64] | None = None
+    if config.rows is None:
+        count = shortlist_length(tokenizer, rows, without)
+        short = shortened(config, count, always=bool(without))
+        ids = None if short is config else shortlist(tokenizer, rows, without)
+    elif HEAD in draft.lent:
         ids = draft.weights.float32(HEAD_IDS).astype(np.int64)
-    if short.rows is not None and (config.rows is None or HEAD in draft.lent):
+    if ids is not None:
         matrix = EMBEDDING if config.tie_word_embeddings else HEAD
         lent = {name: each for name, each in draft.lent.items() if name != HEAD}
         weights = Shortlisted(draft.weights, matrix, ids)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from engine.backend.segment import Share
 from engine.commands import Mode
@@ -190,10 +191,7 @@ class Planning:
         )
         whole = context_for(budget, found, target, [], wish, cut=False)
         shorter = context_for(budget, found, target, drafts, wish)
-
-        def search(context: int) -> PlacementSearch:
-            return PlacementSearch(host, found, throughput, target, drafts, wish, context)
-
+        search = partial(PlacementSearch, throughput)
         if shorter >= whole:
             return search(whole)
         shortest = search(shorter)

@@ -6,17 +6,16 @@ placements away, so more of it is never slower.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.commands import Mode
-from engine.machine.facts import CPU, Accelerator, Host
+from engine.machine.facts import CPU
 from engine.machine.memory import host_reserve
 from engine.machine.reached import PlacementKey
-from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import allowed_cuts
 from engine.plan.memory import (
     NOTHING,
@@ -84,8 +83,7 @@ class PlacementSearch:
     """All placements on the CPU, and on one accelerator if there is one, for a context.
 
     Args:
-        throughput: how fast they are.
-        drafts: models that may draft; where there are none, strategies with drafts do not count.
+        throughput: what is placed, where, and how fast that is.
         context: planned tokens.
 
     Attributes:
@@ -93,18 +91,11 @@ class PlacementSearch:
         cuts: number of ways to cut the target.
     """
 
-    def __init__(
-        self,
-        host: Host,
-        accelerator: Accelerator | None,
-        throughput: Throughput,
-        target: ModelFacts,
-        drafts: Sequence[DraftFacts],
-        wish: Wish,
-        context: int,
-    ) -> None:
-        self.host, self.accelerator, self.target, self.wish = host, accelerator, target, wish
-        self._throughput, self._held, self._drafts = throughput, target.footprint, drafts
+    def __init__(self, throughput: Throughput, context: int) -> None:
+        host, accelerator = throughput.host, throughput.accelerator
+        self.host, self.accelerator, self.wish = host, accelerator, throughput.wish
+        self.target, self._held = throughput.target, throughput.target.footprint
+        self._throughput, self._drafts = throughput, throughput.drafts
         self.context, self.cuts = context, len(throughput.alone)
         self.limit = 0 if accelerator is None else device_limit(accelerator)
         self.host_budget = host.memory_available - host_reserve(host)
@@ -112,7 +103,9 @@ class PlacementSearch:
         self.device_memory = NOTHING
         if accelerator is not None:
             self.device_memory = on_accelerator(self._held, context, accelerator)
-        possible = [each for each in throughput.found if drafts or each.strategy.draft is None]
+        possible = [
+            each for each in throughput.found if self._drafts or each.strategy.draft is None
+        ]
         self._options = [self._option(each) for each in possible]
         self._flatten()
 

@@ -78,6 +78,12 @@ class StrategyThroughput:
 class Throughput:
     """All strategies of one target on the CPU, and on one accelerator if there is one.
 
+    Args:
+        lane: of the accelerator.
+        cpu: speeds of the CPU.
+        drafts: models that may draft; where there are none, strategies with drafts do not count.
+        reached: by answers of these models, the newest first.
+
     Attributes:
         alone: tokens per second of the target alone, for every cut.
     """
@@ -94,27 +100,27 @@ class Throughput:
         reached: Sequence[Reached] = (),
     ) -> None:
         cpu = cpu.beside(target.footprint.weight_bytes)
-        self._host, self._accelerator, self._lane, self._cpu = host, accelerator, lane, cpu
-        self._drafts, self._wish = drafts, wish
+        self.host, self.accelerator, self._lane, self._cpu = host, accelerator, lane, cpu
+        self.target, self.drafts, self.wish = target, drafts, wish
         self._tokens = min(wish.tokens, wish.context or target.max_positions)
         self._verify = Forwards(target.footprint, cpu, lane, self._tokens).seconds(ROWS)
         self.alone = 1 / self._verify[0]
-        predicted = [self._of_strategy(each) for each in self._strategies(target)]
+        predicted = [self._of_strategy(each) for each in self._strategies()]
         self.found = _corrected(predicted, reached)
 
-    def _strategies(self, target: ModelFacts) -> list[Strategy]:
-        wish, found = self._wish, self._accelerator
-        if wish.mode is Mode.PLAIN or target.other_family:
+    def _strategies(self) -> list[Strategy]:
+        wish, found = self.wish, self.accelerator
+        if wish.mode is Mode.PLAIN or self.target.other_family:
             return [Strategy(None, None)]
         strategies = [Strategy(None, CPU if wish.lookup else None)]
-        if wish.forced and self._drafts:
+        if wish.forced and self.drafts:
             strategies = []
-        for index in range(len(self._drafts)):
+        for index in range(len(self.drafts)):
             strategies.append(Strategy(index, CPU))
             if (
                 found is not None
                 and wish.mode is not Mode.CPU
-                and self._drafts[index].runs_on(found)
+                and self.drafts[index].runs_on(found)
             ):
                 strategies.append(Strategy(index, found.device))
             if found is not None and wish.parallel and wish.mode in (Mode.AUTO, Mode.DUO):
@@ -125,10 +131,10 @@ class Throughput:
         draft_s = self._draft_seconds(strategy)
         drafting = self._drafting(strategy, draft_s)
         rate = drafting.tokens_per_s
-        if not (self._wish.forced or strategy.parallel):
+        if not (self.wish.forced or strategy.parallel):
             rate = np.maximum(rate, self.alone)
         if strategy.draft is not None:
-            held = self._drafts[strategy.draft].model.footprint
+            held = self.drafts[strategy.draft].model.footprint
             rate = rate * _PREFERRED if held.weight_bytes <= CHEAP_BYTES else rate
         return StrategyThroughput(strategy, drafting, rate, draft_s)
 
@@ -137,7 +143,7 @@ class Throughput:
             return plain(self._verify)
         if strategy.draft is None:
             return serial(self._verify, draft_s, LOOKUP_ACCEPTANCE)
-        draft = self._drafts[strategy.draft]
+        draft = self.drafts[strategy.draft]
         if draft.width > 1 and not strategy.parallel:
             begin = self._forwards(strategy, draft).call(_NEW_FEATURES)
             return in_trees(self._verify, draft_s, begin, draft.acceptance, draft.width)
@@ -160,7 +166,7 @@ class Throughput:
     def _draft_seconds(self, strategy: Strategy) -> float:
         if strategy.draft is None:
             return LOOKUP_S
-        draft = self._drafts[strategy.draft]
+        draft = self.drafts[strategy.draft]
         forwards = self._forwards(strategy, draft)
         at_once = self._lane is not None and self._lane.returns_logits
         whole_levels = draft.is_head or draft.width > 1
@@ -178,19 +184,19 @@ class Throughput:
             float(rows[min(bucket, most) - 1] + max(bucket - most, 0) * row) for bucket in BUCKETS
         ]
         cpu_verifies = self._lane is None or cut < self._verify.shape[1] - 1
-        few = cpu_verifies and self._host.cores <= FEW_CORES
+        few = cpu_verifies and self.host.cores <= FEW_CORES
         first = (NODES_OF_FEW_CORES, DEPTH_OF_FEW_CORES) if few else (NODES, DEPTH)
         if strategy.draft is None:
             return Expectation(tuple(verify), (LOOKUP_S,) * len(WIDTHS), LOOKUP_ACCEPTANCE, *first)
-        draft = self._drafts[strategy.draft]
+        draft = self.drafts[strategy.draft]
         forwards, widest = self._forwards(strategy, draft), HEAD_WIDTH if draft.is_head else WIDTH
         levels = tuple(forwards.level(width) for width in WIDTHS if width <= widest)
         return Expectation(tuple(verify), levels, draft.acceptance, *first)
 
     def _forwards(self, strategy: Strategy, draft: DraftFacts) -> Forwards:
         lane, cpu = None if strategy.draft_device == CPU else self._lane, self._cpu
-        if strategy.parallel and self._accelerator is not None and self._accelerator.takes_core:
-            cpu = _without_a_core(self._host, cpu)
+        if strategy.parallel and self.accelerator is not None and self.accelerator.takes_core:
+            cpu = _without_a_core(self.host, cpu)
         return Forwards(draft.model.footprint, cpu, lane, self._tokens)
 
 

@@ -133,6 +133,11 @@ class Controller:
         return self._alone.value or self._verify.of(1)
 
     @property
+    def _rate(self) -> float:
+        """Tokens that a second is worth."""
+        return self.switch.rate or 1 / self._verify.of(1)
+
+    @property
     def _means(self) -> dict[str, Mean]:
         """Beliefs that hold for all text, by name."""
         return self._reading.means | {"begin": self.costs.begin} | self._budgets.widths.means
@@ -238,7 +243,7 @@ class Controller:
         self._exploring = switch.trial == 1 and not switch.pays
         if self._exploring:
             return self._budgets.trial(most_depth, switch.drafted)
-        return self._budgets.next(most_depth, switch.drafted, switch.rate)
+        return self._budgets.next(most_depth, switch.drafted, self._rate)
 
     def _is_plain(self) -> bool:
         """Tell whether the next round is plain, because that is faster or to compare."""
@@ -255,7 +260,7 @@ class Controller:
         """
         if not tree.drafted or not self._verify.measured:
             return tree.best(0)
-        rows, rate = self._verify.of, self.switch.rate
+        rows, rate = self._verify.of, self._rate
         kept = best_part(tree.best(MOST_NODES), rows, rate, 1.0)
         brings = 1 + promised(kept)
         return kept if brings >= _SURER * rate * rows(len(kept)) else tree.best(0)
@@ -268,7 +273,7 @@ class Controller:
         return pacing.LaneCosts(
             verify=self._verify.of,
             step=self.costs.of,
-            rate=self.switch.rate_of(self.switch.now),
+            rate=self._rate,
             trust=self._acceptance.trust,
             goes_on=self._acceptance.goes_on.value,
         )
@@ -298,11 +303,8 @@ class Controller:
 
     def prune(self, tree: TokenTree) -> TokenTree:
         """Keep as many of the best nodes as their probability of acceptance is worth their cost."""
-        switch, acceptance = self.switch, self._acceptance
-        verify, rate = self._verify.of, switch.rate
-        least = int(self._forced or (bool(switch.trial) and not self._beside))
-        if self._beside:
-            rate = switch.rate_of(switch.now) or 1 / verify(1)
+        acceptance, verify = self._acceptance, self._verify.of
+        rate, least = self._rate, int(self._forced or bool(self.switch.trial))
         kept = best_part(tree.best(MOST_NODES), verify, rate, acceptance.trust, least=least)
         own = kept if self._beside else _drafted(kept)
         acceptance.promised = promised(own)

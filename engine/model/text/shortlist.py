@@ -71,6 +71,11 @@ def shortlist(
     return np.array(sorted(kept), dtype=np.int64)
 
 
+def shortlist_length(tokenizer: Tokenizer, rows: int = ROWS, without: Collection[int] = ()) -> int:
+    """Return how many tokens `shortlist` gives, without looking for them."""
+    return min(len(set(tokenizer.vocabulary.values()).difference(without)), rows)
+
+
 _ORDERS: WeakKeyDictionary[Tokenizer, tuple[int, ...]] = WeakKeyDictionary()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from head_models import (
     HEADS,
+    MTP,
     ROOT,
     HeadReference,
     HeadWeights,
@@ -37,6 +38,9 @@ from engine.speculative.sampler import Sampler
 ISAS = instruction_sets()
 pytestmark = pytest.mark.usefixtures("isa_as_before")
 every_head = pytest.mark.parametrize("config", HEADS.values(), ids=HEADS)
+NATIVE = {**HEADS, "mtp": MTP}
+"""With what the reference has no equations for; see tests/engine/loading/test_mtp.py."""
+every_native_head = pytest.mark.parametrize("config", NATIVE.values(), ids=NATIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ def test_a_head_is_one_segment(pool: ThreadPool) -> None:
 
 
 @pytest.mark.release(keep=2, reason="every head")
-@every_head
+@every_native_head
 def test_one_hash(config: ModelConfig) -> None:
     """Chunks, a tree, instruction sets, threads: the same bits."""
     tokens, features = tokens_of(config, 130), random_features(config, 130)
@@ -269,7 +273,7 @@ def same_nodes(tree: TokenTree, wanted: Tree) -> int:
     return len(paths(tree.tokens, tree.parents) & paths(wanted[0], wanted[1]))
 
 
-@every_head
+@every_native_head
 def test_what_was_drafted_leaves_no_trace(config: ModelConfig, pool: ThreadPool) -> None:
     """Staged keys are overwritten by those of true pairs: a long way is as good as a short one."""
     head = native_head(config, Format.Q8, pool)
@@ -282,9 +286,9 @@ def test_what_was_drafted_leaves_no_trace(config: ModelConfig, pool: ThreadPool)
     assert len(tree.staged_tokens) == 4 * 4
 
 
-def test_staged_nodes_are_those_of_level_by_level(pool: ThreadPool) -> None:
+@pytest.mark.parametrize("config", [HEADS["dgf 2"], MTP], ids=["dgf 2", "mtp"])
+def test_staged_nodes_are_those_of_level_by_level(config: ModelConfig, pool: ThreadPool) -> None:
     """The keys that a draft has staged are what forwards over the same nodes would stage."""
-    config = HEADS["dgf 2"]
     head = native_head(config, Format.Q8, pool)
     tokens, features, budget = tokens_of(config, 10), random_features(config, 10), Budget(20, 3, 3)
     state = head.new_state(100)

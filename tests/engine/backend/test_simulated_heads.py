@@ -7,7 +7,7 @@ from time import perf_counter
 
 import numpy as np
 import pytest
-from head_models import HEADS, HeadWeights, head_config, random_features, small_target
+from head_models import HEADS, MTP, HeadWeights, head_config, random_features, small_target
 from simulated_models import MEMORY, instant, on_simulated
 
 from engine.backend.decoder import Decoder
@@ -24,7 +24,7 @@ from engine.request import SamplingParams
 
 RANKING, BUDGET = Ranking(0.8, 5, share_noise=True), Budget(12, 3, 3)
 TOKENS = list(range(40, 60))
-every_head = pytest.mark.parametrize("config", HEADS.values(), ids=HEADS)
+every_head = pytest.mark.parametrize("config", [*HEADS.values(), MTP], ids=[*HEADS, "mtp"])
 
 
 def simulated(config: ModelConfig, device: SimulatedDevice) -> Decoder:

@@ -28,6 +28,7 @@ from tiny_models import write_chat_model
 
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.decoder import Decoder
+from engine.backend.round import Budget, DraftRequest, Ranking
 from engine.backend.sequence import ROOT
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
@@ -98,6 +99,25 @@ def test_numbers_of_qwen3_next_are_transformers(tmp_path: Path) -> None:
     model = with_mtp(write_qwen3_next(tmp_path / "without"), tmp_path / "model")
     for got, wanted in zip(chained(head_of(model)), expected(model), strict=True):
         assert apart(got, wanted) < 1e-4
+
+
+def test_a_tree_is_of_what_transformers_finds_likely(folder: Path) -> None:
+    """Grown in one call: every node's score is that of its path, written one by one."""
+    head, known = head_of(folder), 40
+    ranking = Ranking(0.0, 0, share_noise=False)
+    request = DraftRequest(TOKENS[:known], ranking, Budget(14, 3, 3), features(known))
+    tree = head.draft(head.new_state(640), request)
+    reference = MtpReference(folder)
+    paths: list[list[int]] = [[]]
+    for node in range(1, len(tree.tokens)):
+        path = [*paths[tree.parents[node]], tree.tokens[node]]
+        paths.append(path)
+        _, logits = reference(TOKENS[:known] + path[:-1], features(known), len(path) - 1)
+        last = logits[-1].astype(np.float64)
+        likely = last[path[-1]] - np.logaddexp.reduce(last)
+        above = tree.scores[tree.parents[node]]
+        assert tree.scores[node] - above == pytest.approx(likely, abs=2e-3)
+    assert max(map(len, paths)) == 3
 
 
 def test_gguf_has_the_same_head(folder: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_session import Session
-from folder_models import FOLDER_TARGET
+from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from head_folders import change_tensors, write_head
 from machines import machine_with
 from reduced_drafts import write_packed, write_reduced
@@ -25,6 +25,7 @@ from engine.model.families import open_config
 from engine.model.local_model import LocalModel
 from engine.model.model_files import PACKED, chosen_file, own_files
 from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS
+from engine.model.text import shortlist
 from engine.request import SamplingParams
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
@@ -58,6 +59,16 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def story(session: Session) -> Finished:
     return session.ask("Tell me a story about a fox.", sampling=HOT, max_tokens=40)
+
+
+@pytest.mark.parametrize("draft", ["head", "model", "packed head", "whole"])
+def test_frequent_tokens_are_looked_for_only_where_rows_go(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, draft: str
+) -> None:
+    """It takes as long as all else of a plan, and drafts that name their rows do without."""
+    monkeypatch.setattr(shortlist, "_by_frequency", lambda _: pytest.fail("nobody asked"))
+    path = folders.get(draft, FOLDER_DRAFT)
+    assert plan_load(Load(FOLDER_TARGET, path, Mode.CPU), PLENTY).draft is not None
 
 
 @pytest.fixture(scope="module")

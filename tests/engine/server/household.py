@@ -44,8 +44,8 @@ class Household:
     def _hear(self, event: Event) -> None:
         with self._news:
             self.all.append(event)  # before a client can know of it
-        self._loaded.put(event)
         taken = self.dispatcher.take(event)
+        self._loaded.put(event)  # the server knows of it, too
         with self._news:
             if not taken:
                 self.window.append(event)

@@ -371,25 +371,25 @@ def resident() -> int:
 
 
 def test_unload_gives_the_memory_back(session: Session, big_model: Path) -> None:
-    give_memory_back()  # else what earlier tests left is freed meanwhile, and counted
-    before = resident()
-    session.load(big_model)
-    size = (big_model / "model.safetensors").stat().st_size
-    loaded = resident()
-    assert size > 200e6
-    pair = session.engine._slot.pair
-    assert pair is not None
-    held = pair.summary.target_bytes
-    assert held > 50e6
+    """Counted the third time: what is only taken once stays."""
+    for cycle in (1, 2, 3):
+        give_memory_back()  # else what went before is freed meanwhile, and counted
+        before = resident()
+        session.load(big_model)
+        loaded = resident()
+        pair = session.engine._slot.pair
+        assert pair is not None
+        held = pair.summary.target_bytes
+        assert held > 50e6
+        parts = [weakref.ref(part) for part in (pair.target, pair.target.segments[0])]
+        del pair
+        session.ask("Hello", max_tokens=2)
+        session.submit(Unload())
+        session.wait(Unloaded, count=cycle)
+        assert [part() for part in parts] == [None, None]
     assert loaded - before > 0.5 * held
-    parts = [weakref.ref(part) for part in (pair.target, pair.target.segments[0])]
-    del pair
-    session.ask("Hello", max_tokens=2)
-    session.submit(Unload())
-    session.wait(Unloaded)
-    assert [part() for part in parts] == [None, None]
     if sys.platform == "linux":  # elsewhere freed pages stay counted for a while
-        assert resident() - before < 0.3 * held
+        assert resident() - before < 0.1 * held
 
 
 def test_a_model_goes_first_when_memory_does_not_hold_both(

@@ -15,7 +15,7 @@ from tiny_models import write_model
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.pool import CancelFlag
-from engine.backend.ranking import likeliest, rank
+from engine.backend.ranking import best_ranked, rank
 from engine.backend.round import Budget, DraftRequest
 from engine.backend.sequence import ROOT, SequenceState
 from engine.model.config import Fusion
@@ -56,8 +56,7 @@ def by_hand(
         position, node = len(state), first + row
         while node != ROOT:
             position, node = position + 1, state.parents[node]
-        ranked = likeliest(rank(logits[place : place + 1], position, sampler.ranking), [0.0], width)
-        found.append([(token, weight) for _, token, weight in ranked])
+        found.append(list(best_ranked(rank(logits[place], position, sampler.ranking), width)))
     return found
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from riddles import VOCAB, RiddleCache, riddle_head
 
 from engine.backend.decoder import Decoder
-from engine.backend.ranking import likeliest
+from engine.backend.ranking import best_ranked
 from engine.backend.round import Budget, DraftRequest
 from engine.backend.segment import SegmentCache, SegmentOutput
 from engine.backend.step import Step
@@ -116,4 +116,5 @@ def test_a_few_tokens_of_many(
 
 def test_what_is_no_number_is_no_candidate() -> None:
     weights = np.array([[np.nan, -1, -np.inf, -2], [np.nan] * 4], dtype=np.float32)
-    assert likeliest(weights, [0.0, -1.0], 3) == [(0, 1, -1.0), (0, 3, -2.0)]
+    assert best_ranked(weights[0], 3) == [(1, -1.0), (3, -2.0)]
+    assert best_ranked(weights[1], 3) == []

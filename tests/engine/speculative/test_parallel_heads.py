@@ -8,7 +8,7 @@ from itertools import count
 import numpy as np
 import pytest
 from harness import SAMPLINGS, decode
-from head_models import HEADS, HeadWeights, small_target
+from head_models import HEADS, MTP, HeadWeights, small_target
 from parallel_runs import ParallelRun, RandomPace, lane_of, run
 from riddles import VOCAB, RiddleCache, answer, following, riddle_head, riddle_target
 from scripted_lanes import script_the_draft, script_time
@@ -230,7 +230,7 @@ def test_limits_contexts_and_stops(target: Decoder, head: Decoder) -> None:
 
 
 @pytest.mark.release(keep=2, reason="every kind of head")
-@pytest.mark.parametrize("config", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("config", [MTP, *HEADS.values()], ids=["mtp", *HEADS])
 @pytest.mark.usefixtures("scripted")
 def test_real_heads_of_every_kind(config: ModelConfig) -> None:
     """Their weights are dice, so they are hardly ever right; lossless all the same."""

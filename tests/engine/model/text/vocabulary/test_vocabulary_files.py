@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import unicodedata
 from pathlib import Path
 
 import pytest
 from published_vocabularies import library, opened
 from tokenizers import Tokenizer as Library
+from transformers import Qwen3_5Tokenizer
 
 from engine.errors import UserFixable
 from engine.model.text.tokenizer import Tokenizer
@@ -170,6 +172,34 @@ def test_a_token_that_is_listed_twice() -> None:
     assert tokenizer.encode_text("abb") == [3, 2]
     assert tokenizer.decode([1, 4, 3]) == "aaab"
     assert tokenizer.vocab_size == 5
+
+
+def random_texts(count: int) -> list[str]:
+    """Words of nine scripts with combining marks, digits, signs, blanks and ends of lines."""
+    rng = random.Random(35)
+    letters = "aZéßñжЯαΩאבعرहिन्दीกาไ한국日本語\u0301\u0308\u0654\u093c\u20dd"
+    others = "0123456789٣४½Ⅻ.,!?'(“”)-_/\\#€👩\u200d🏳️   \t\n\r's'LL"
+    every = (letters, letters, letters, others, " ")
+    made = ("".join(rng.choice(rng.choice(every)) for _ in range(40)) for _ in range(count))
+    return [unicodedata.normalize("NFC", text) for text in made]
+
+
+def test_qwen3_5_cuts_where_transformers_does() -> None:
+    """Combining marks belong to words, which those of earlier Qwen end before."""
+    theirs = Qwen3_5Tokenizer().backend_tokenizer.pre_tokenizer
+    bytes_ = Pieces(["a", "b", "ab"], (), [PieceKind.NORMAL] * 3)
+    ours, earlier = (
+        Library.from_str(
+            json.dumps(byte_level(bytes_, [("a", "b")], pretokeniser(name)).description)
+        ).pre_tokenizer
+        for name in ("qwen35", "qwen2")
+    )
+    different = 0
+    for text in random_texts(500):
+        expected = theirs.pre_tokenize_str(text)
+        assert ours.pre_tokenize_str(text) == expected, text
+        different += earlier.pre_tokenize_str(text) != expected
+    assert different > 200
 
 
 def test_a_token_that_no_two_others_make_has_no_merge() -> None:
