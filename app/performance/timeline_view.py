@@ -28,6 +28,7 @@ from app.theme.icons import IconButton
 from app.theme.theme import current
 from app.theme.tokens import Tokens
 from app.widgets.painted import SIDE, TOP, blend, hatch
+from app.widgets.painting import shortened
 from app.widgets.table import Table
 from app.widgets.terms import explained
 from engine.events import RoundFinished
@@ -228,7 +229,7 @@ class TimelineView(PaintedView):
         if tally is not None and tally.drafted:
             said = tr("{share} of the drafted tokens accepted")
             said = said.format(share=wording.percent(tally.accepted_share))
-            painter.drawText(below, Qt.AlignmentFlag.AlignLeft, said)
+            painter.drawText(below, Qt.AlignmentFlag.AlignLeft, shortened(said, self.small, width))
 
     def _paint_header(self, painter: QPainter, view: Stretch | None) -> None:
         shown, taken, sight = "", float(len(self._buttons) * scaled(_BUTTON)), self.sight
