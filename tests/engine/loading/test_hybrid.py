@@ -32,9 +32,9 @@ from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
 from engine.bench.recipes import tensor_kinds
 from engine.bench.shapes import shape
-from engine.commands import DraftChoice, Mode, WeightFormat
+from engine.commands import DraftChoice, Mode, Stop, WeightFormat
 from engine.errors import NotPossible, UserFixable
-from engine.events import Finished, RoundFinished
+from engine.events import Finished, FinishReason, PrefillProgress, RoundFinished
 from engine.loading.inspected_model import own_model
 from engine.model.families import open_config
 from engine.model.local_model import LocalModel
@@ -265,3 +265,21 @@ def test_a_turn_reads_what_is_new(session: Session, chat: Path) -> None:
     session.load(chat, mode=Mode.PLAIN, draft=DraftChoice.NONE, context=600)
     assert session.ask(*turn, "But why?", id="e", **wishes).token_ids == edited.token_ids
     assert session.ask(*turn, "And then?", id="f", **wishes).token_ids == second.token_ids
+
+
+def test_a_prompt_that_was_stopped_half_way_goes_on_from_there(
+    session: Session, chat: Path
+) -> None:
+    session.load(chat, mode=Mode.CPU, draft=DraftChoice.LOOKUP)
+    long = QUESTION * 38
+    with session.holding(PrefillProgress, lambda event: event.done >= 200) as hold:
+        session.submit(generate(long, id="stopped"))
+        hold.reached()
+        session.submit(Stop("stopped"))
+    stopped = session.wait(Finished)
+    assert stopped.reason is FinishReason.STOPPED
+    wishes: Any = {"sampling": GREEDY, "max_tokens": 20}
+    again = session.ask(long, id="again", **wishes)
+    assert 200 <= again.stats.reused_tokens < again.stats.prompt_tokens - 100
+    session.load(chat, mode=Mode.PLAIN, draft=DraftChoice.NONE, context=600)
+    assert session.ask(long, id="anew", **wishes).token_ids == again.token_ids
