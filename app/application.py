@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import math
 import signal
@@ -28,6 +27,7 @@ from app.engine_link.bridge import EngineBridge, EngineFactory, real_engine
 from app.engine_link.measured import Measured, MeasuredSpeeds
 from app.engine_link.measured_file import MeasuredFile
 from app.engine_link.running import Running
+from app.engine_link.status import Phase
 from app.engine_link.window_loop import WindowLoop
 from app.garbage import collect_here
 from app.models.choice import ModelChoice
@@ -80,6 +80,7 @@ _log = logging.getLogger(__name__)
 _ALIVE_S = 30.0
 """A load that made progress so lately hangs as little as it has crashed."""
 
+_STARTING = {Phase.PREPARING, Phase.LOADING}
 _UNSEEN_MS = 2000
 """A window that was not painted by then is hidden or minimised, and starts its engine as well."""
 
@@ -522,7 +523,11 @@ def run(
         assembly.welcome()
     signal.signal(signal.SIGINT, lambda _number, _frame: application.quit())
     assembly.window.show_fitted()
-    gc.freeze()  # what the start has made stays: collections that look through it take 30 ms
+    collector = collect_here(application)
+    collector.begin_start()
+    assembly.bridge.status_changed.connect(
+        lambda status: None if status.phase in _STARTING else collector.end_start()
+    )
     first = _FirstPaint(assembly.window)
     # Only now, with the first picture on the screen: what the engine imports takes a while.
     first.painted.connect(lambda: assembly.start(model=model, measure=measure))

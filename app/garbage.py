@@ -32,9 +32,31 @@ class GarbageCollector(QObject):
         gc.disable()
         self._call = window_calls()
         self._before = collect_with(self.collect)
+        self._starting = False
         timer = QTimer(self, interval=_LOOK_MS, timerType=Qt.TimerType.CoarseTimer)
-        timer.timeout.connect(self.look)
+        timer.timeout.connect(self._look_again)
         timer.start()
+
+    def begin_start(self) -> None:
+        """Set aside what there is, and at every look what has come, until `end_start`.
+
+        What a start makes stays, and collections that look through it take 30 to 60 ms each: the
+        engine's modules are imported beside the window by then.
+        """
+        self._starting = True
+        gc.freeze()
+
+    def end_start(self) -> None:
+        """Collect from now on."""
+        if self._starting:
+            gc.freeze()
+        self._starting = False
+
+    def _look_again(self) -> None:
+        if self._starting:
+            gc.freeze()
+        else:
+            self.look()
 
     @staticmethod
     def look() -> None:
@@ -67,7 +89,6 @@ class GarbageCollector(QObject):
             gc.enable()
 
 
-def collect_here(application: QCoreApplication) -> None:
+def collect_here(application: QCoreApplication) -> GarbageCollector:
     """Collect garbage in this thread for as long as the application lasts."""
-    if application.findChild(GarbageCollector) is None:
-        GarbageCollector(application)
+    return application.findChild(GarbageCollector) or GarbageCollector(application)

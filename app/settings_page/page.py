@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from PySide6.QtCore import QEvent, QSize, QTimer, Signal
 from PySide6.QtGui import QKeySequence, QShortcut
@@ -35,25 +34,28 @@ _ICONS = {
 _SEEN_MS = 200
 """By then the first section is on the screen, as a rule."""
 
+_ALL = "all pieces are made"
+
 
 @dataclass(frozen=True, slots=True)
 class Panel:
     """More than settings in a section.
 
     `make` returns a widget and the rows in it, which the search finds like others. `behind`: the
-    setting whose row stands before it; empty: it comes last.
+    setting whose row stands before it; empty: it comes last. `fill` adds further rows, one a step.
     """
 
     section: SettingsSection
     make: Callable[[QWidget], tuple[QWidget, Sequence[LabelledRow]]]
     behind: str = ""
+    fill: Callable[[], Iterator[None]] = lambda: iter(())
 
 
 class SettingsPage(QWidget):
     """Every setting. A search field shows the rows of all sections that hold the words.
 
-    A section is made when it is shown, the others soon after the first picture, one in each turn of
-    the loop: all at once, with a style sheet, take 70 ms.
+    A section is made when it is shown, the others soon after the first picture, a row in each turn
+    of the loop: all at once, with a style sheet, take 70 ms.
     """
 
     restart_asked = Signal(bool)
@@ -72,14 +74,16 @@ class SettingsPage(QWidget):
     ) -> None:
         super().__init__(parent)
         self._settings, self._paths = settings, paths
-        self._panels = (*panels, Panel(SettingsSection.PRIVACY, self._make_privacy))
+        self._privacy: PrivacyPage | None = None
+        privacy = Panel(SettingsSection.PRIVACY, self._make_privacy, fill=self._fill_privacy)
+        self._panels = (*panels, privacy)
         self.search = QLineEdit(self, placeholderText=tr("Search settings"))
         self.search.setAccessibleName(tr("Search settings"))
         self.search.setClearButtonEnabled(True)
         self.sections = QListWidget(self)
         self.sections.setAccessibleName(tr("Sections"))
         self._blocks = {section: _Block(section, self) for section in SettingsSection}
-        self._unmade = list(SettingsSection)
+        self._unmade = {section: self._pieces(section) for section in SettingsSection}
         self._nothing = plain_label(tr("No settings found."), self, "muted")
         self._arrange()
         self.sections.currentRowChanged.connect(lambda _row: self._choose())
@@ -96,33 +100,42 @@ class SettingsPage(QWidget):
         rows = (row for block in self._blocks.values() for row in block.rows)
         return {row.name: row for row in rows if isinstance(row, SettingRow)}
 
-    @cached_property
+    @property
     def privacy(self) -> PrivacyPage:
         """Data and privacy, at the end of its section."""
-        page = PrivacyPage(self._paths, self, hub_cache=self._settings.value.hub_cache)
-        page.restart_asked.connect(self.restart_asked)
-        page.reset_settings_asked.connect(self._settings.reset_all)
-        page.delete_conversations_asked.connect(self.delete_conversations_asked)
-        page.forget_measured_asked.connect(self.forget_measured_asked)
-        return page
+        self._make(SettingsSection.PRIVACY)
+        assert self._privacy is not None  # noqa: S101 - made with its section
+        return self._privacy
 
     def show_section(self, section: SettingsSection) -> None:
         """Go to a section."""
         self.search.clear()
         self.sections.setCurrentRow(list(SettingsSection).index(section))
 
-    def _make_privacy(self, _parent: QWidget) -> tuple[QWidget, Sequence[LabelledRow]]:
-        return self.privacy, self.privacy.rows
+    def _make_privacy(self, parent: QWidget) -> tuple[QWidget, Sequence[LabelledRow]]:
+        page = PrivacyPage(self._paths, parent, hub_cache=self._settings.value.hub_cache)
+        page.restart_asked.connect(self.restart_asked)
+        page.reset_settings_asked.connect(self._settings.reset_all)
+        page.delete_conversations_asked.connect(self.delete_conversations_asked)
+        page.forget_measured_asked.connect(self.forget_measured_asked)
+        self._privacy = page
+        return page, page.rows
 
-    def _make(self, section: SettingsSection) -> None:
-        if section not in self._unmade:
-            return
-        self._unmade.remove(section)
+    def _fill_privacy(self) -> Iterator[None]:
+        return iter(()) if self._privacy is None else self._privacy.fill()
+
+    def _pieces(self, section: SettingsSection) -> Iterator[None]:
+        """Make a section, a piece each time that the next one is asked for."""
         block = self._blocks[section]
-        block.make(self._settings, [each for each in self._panels if each.section is section])
+        panels = [each for each in self._panels if each.section is section]
+        yield from block.pieces(self._settings, panels)
         for row in block.rows:
             if isinstance(row, SettingRow):
                 row.restart.clicked.connect(lambda _=False: self.restart_asked.emit(False))
+
+    def _make(self, section: SettingsSection) -> None:
+        for _piece in self._unmade.pop(section, ()):
+            pass
 
     def _make_all(self) -> None:
         for section in SettingsSection:
@@ -130,7 +143,9 @@ class SettingsPage(QWidget):
 
     def _make_next(self) -> None:
         if self._unmade:
-            self._make(self._unmade[0])
+            section, pieces = next(iter(self._unmade.items()))
+            if next(pieces, _ALL) is _ALL:
+                del self._unmade[section]
             QTimer.singleShot(0, self, self._make_next)
 
     def _arrange(self) -> None:
@@ -208,23 +223,26 @@ class _Block(QWidget):
         )
         self.rows: list[LabelledRow] = []
 
-    def make(self, settings: SettingsStore, panels: Sequence[Panel]) -> None:
-        """Make everything, from top to bottom: the keyboard goes in the same order."""
+    def pieces(self, settings: SettingsStore, panels: Sequence[Panel]) -> Iterator[None]:
+        """Make everything, a piece at a time, from top to bottom as the keyboard goes."""
         for name, spec in SPECS.items():
             if spec.section is self._section:
                 row = SettingRow(name, settings, self)
                 self.rows.append(row)
                 self._layout.addWidget(row)
-                self._add(panel for panel in panels if panel.behind == name)
-        self._add(panel for panel in panels if not panel.behind)
+                yield
+                yield from self._add(panel for panel in panels if panel.behind == name)
+        yield from self._add(panel for panel in panels if not panel.behind)
 
-    def _add(self, panels: Iterable[Panel]) -> None:
+    def _add(self, panels: Iterable[Panel]) -> Iterator[None]:
         for panel in panels:
             widget, rows = panel.make(self)
-            self.rows += rows
             if panel.behind and isinstance(widget, LabelledRow):  # controls of one column
                 back_button(widget, widget.label.text())
             self._layout.addWidget(widget)
+            yield
+            yield from panel.fill()
+            self.rows += rows
 
     def filter(self, words: list[str]) -> bool:
         """Show the rows that hold the words, all where the section itself does; whether any."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from PySide6.QtCore import QLocale, Qt, Signal
@@ -78,7 +78,13 @@ class PrivacyPage(QWidget):
         self.rows: list[LabelledRow] = []
         self.data_folder = self._data_folder()
         self.old_folder = self._old_folder()
-        self.places = {each.place: self._place(each) for each in self._everything()}
+        self.places: dict[StoredData, PlaceRow] = {}
+
+    def fill(self) -> Iterator[None]:
+        """Add the rows of all that is stored, one a step."""
+        for each in self._everything():
+            self.places[each.place] = self._place(each)
+            yield
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Sizes are those of the moment."""
@@ -89,7 +95,8 @@ class PrivacyPage(QWidget):
         """Find out all sizes anew."""
         self.data_folder.measure(lambda: folder_size(self._paths.data))
         for stored in self._everything():
-            self.places[stored.place].measure(stored.size)
+            if stored.place in self.places:
+                self.places[stored.place].measure(stored.size)
 
     def _everything(self) -> list[Stored]:
         return everything(self._paths, self._hub_cache)

@@ -126,3 +126,23 @@ def test_who_waits_for_work_is_let_go_of_in_the_windows_thread(qtbot: QtBot) -> 
     QThreadPool.globalInstance().waitForDone()
     qtbot.waitUntil(lambda: len(gone.threads) == 300)
     assert set(gone.threads) == {threading.current_thread()}
+
+
+def test_what_a_start_makes_is_not_looked_through(
+    collector: GarbageCollector, qtbot: QtBot
+) -> None:
+    collected: list[int] = []
+    gc.callbacks.append(lambda phase, _told: collected.append(len(phase)))
+    try:
+        collector.begin_start()
+        make_garbage()
+        before = gc.get_freeze_count()
+        collector._look_again()
+        assert gc.get_freeze_count() > before
+        assert collected == []
+        collector.end_start()
+        make_garbage()
+        qtbot.waitUntil(lambda: bool(collected))
+    finally:
+        gc.callbacks.pop()
+        gc.unfreeze()

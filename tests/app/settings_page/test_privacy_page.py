@@ -26,6 +26,8 @@ def paths(tmp_path: Path) -> Paths:
 
 def shown(paths: Paths, qtbot: QtBot) -> PrivacyPage:
     page = PrivacyPage(paths)
+    for _row in page.fill():
+        pass
     qtbot.addWidget(page)
     page.show()
     qtbot.waitExposed(page)

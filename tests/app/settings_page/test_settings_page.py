@@ -26,7 +26,7 @@ from app.settings.model import SPECS, SettingsSection
 from app.settings.presets import BALANCED, BUILT_IN, PRECISE
 from app.settings.prompts import BUILT_IN_PROMPTS, SavedPrompt
 from app.settings_page.dialog import SettingsDialog
-from app.settings_page.page import Panel
+from app.settings_page.page import Panel, SettingsPage
 from app.settings_page.presets_dialog import PresetsDialog
 from app.settings_page.privacy import PlaceRow
 from app.settings_page.prompts_dialog import PromptsDialog
@@ -99,6 +99,26 @@ def test_settings_open_with_one_section_and_make_the_others_later(
     assert made(dialog) == {n for n, s in SPECS.items() if s.section is not None}
     dialog.show()
     assert shown(dialog) == {n for n, s in SPECS.items() if s.section is SettingsSection.CHAT}
+
+
+def test_the_other_sections_are_made_a_row_in_each_turn(
+    dialog: SettingsDialog, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The longest section would hold the window for 25 ms."""
+    made = [0]
+    make_next = SettingsPage._make_next
+
+    def counted(page: SettingsPage) -> None:
+        before = len(page.findChildren(LabelledRow))
+        make_next(page)
+        made.append(len(page.findChildren(LabelledRow)) - before)
+
+    monkeypatch.setattr(SettingsPage, "_make_next", counted)
+    dialog.page._make_next()
+    qtbot.waitUntil(lambda: not dialog.page._unmade)
+    assert max(made) <= 2, "the page of privacy begins with two"
+    assert sum(made) > 20
+    assert set(dialog.page.rows) == {n for n, spec in SPECS.items() if spec.section is not None}
 
 
 def test_what_is_typed_at_once_is_looked_for_in_sections_not_made_yet(
