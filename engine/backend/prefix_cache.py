@@ -16,6 +16,11 @@ from engine.errors import OutOfMemory
 
 MOST_STATES = 32
 """Each answer looks through all of them; of a small model, memory would hold thousands."""
+SNAPSHOT_EVERY = 512
+"""Tokens of a prompt between ways back, of a state that needs some: another question may follow."""
+
+OPENING = 8
+"""Tokens that a chat template may open an answer with."""
 
 
 class PrefixCache:
@@ -59,8 +64,8 @@ class PrefixCache:
         self._states.clear()
 
     def common_prefix(self, tokens: Sequence[int]) -> int:
-        """Most tokens that a kept state has in common with `tokens`."""
-        return max((state.common_prefix(tokens) for state in self._states), default=0)
+        """Most of the first of `tokens` that a kept state can go on from."""
+        return max((_common(state, tokens) for state in self._states), default=0)
 
     def take(self, tokens: Sequence[int], asker: str = "") -> SequenceState:
         """A state that begins with as many of `tokens` as any kept state of this asker does.
@@ -72,8 +77,8 @@ class PrefixCache:
             OutOfMemory: there is no state yet, and no memory for one.
         """
         recent_first = (each for each in reversed(self._states) if self._is_open_to(asker, each))
-        best = max(recent_first, key=lambda state: state.common_prefix(tokens), default=None)
-        common = best.common_prefix(tokens) if best is not None else 0
+        best = max(recent_first, key=lambda state: _common(state, tokens), default=None)
+        common = _common(best, tokens) if best is not None else 0
         spare = next(reversed(self._states), None) if best is None else best
         if spare is not None and (common == len(spare) or not self._make_room(spare)):
             return self._given(spare, asker, common)
@@ -87,8 +92,8 @@ class PrefixCache:
                 if spare is None or isinstance(error, MemoryError):
                     raise
                 return self._given(spare, asker, common)
-        if best is not None and (kept := best.reusable(common)):
-            state.copy_prefix(best, kept)
+        if best is not None and common:
+            state.copy_prefix(best, common)
         self._states[state] = asker
         return state
 
@@ -134,3 +139,8 @@ class PrefixCache:
             state.crop(0)
         self._states[state] = asker
         return state
+
+
+def _common(state: SequenceState, tokens: Sequence[int]) -> int:
+    """Return how many of the first of `tokens` a state knows and can go back to."""
+    return state.reusable(state.common_prefix(tokens))

@@ -10,9 +10,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.backend.prefix_cache import PrefixCache
+from engine.backend.prefix_cache import OPENING, SNAPSHOT_EVERY, PrefixCache
 from engine.backend.round import Ranking
+from engine.backend.sequence import SequenceState
 
+CATCH_UP_CHUNK = 64
+"""Committed tokens processed at once; the user's stop is obeyed in between."""
 _WORTH_KEEPING = 16
 """Tokens that a state begun in the middle must have in common with a sequence to go on from it."""
 _STARTS = 8
@@ -77,6 +80,19 @@ class Beginnings:
             self._starts.append(start)
         self.start, self._begun = start, True
         return True
+
+    def piece(self, state: SequenceState, left: int) -> int:
+        """Return how many of so many tokens that are left to read are processed at once.
+
+        Of a state that needs ways back, one lies before what opens the answer, as the target's.
+        """
+        border = left - OPENING if state.recurrent else 0
+        return min(CATCH_UP_CHUNK, border if border > 0 else left)
+
+    def keep(self, state: SequenceState, left: int) -> None:
+        """Keep a way back where a piece has ended, if the state needs one and others are far."""
+        if left <= OPENING or len(state) % SNAPSHOT_EVERY < CATCH_UP_CHUNK:
+            self.pool.snapshot(state)
 
     @property
     def shift(self) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 
 from engine.backend.decoder import Decoder, Forward
 from engine.backend.native.pool import CancelFlag
+from engine.backend.prefix_cache import OPENING, SNAPSHOT_EVERY
 from engine.backend.round import Round, Verified, VerifyRequest
 from engine.backend.sequence import SequenceState
 from engine.backend.step import CHUNK
@@ -32,12 +33,6 @@ PREFILL_SECONDS = 0.1
 MAX_PREFILL_CHUNK = 512
 _FIRST_CHUNK = 16
 """Tokens of a prefill's first chunk, and of all where each has its logits."""
-
-SNAPSHOT_EVERY = 512
-"""Tokens of a prompt between ways back, of a state that needs some: another question may follow."""
-
-OPENING = 8
-"""Tokens that a chat template may open an answer with."""
 
 
 def verify(

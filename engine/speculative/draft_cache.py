@@ -84,7 +84,16 @@ class DraftCache:
         own = tokens[self.beginnings.start :]
         state = self._state = self._pool.take(own)
         state.crop(state.common_prefix(own))
+        self.keep(0)  # the border between two turns
         return own[len(state) :]
+
+    def piece(self, left: int) -> int:
+        """Return how many of so many tokens that are left to read are processed at once."""
+        return self.beginnings.piece(self._own, left)
+
+    def keep(self, left: int) -> None:
+        """Keep a way back, where one is needed, with so many tokens left to read."""
+        self.beginnings.keep(self._own, left)
 
     def _forget_staged(self) -> None:
         if self._state is not None:

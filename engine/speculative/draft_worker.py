@@ -23,13 +23,12 @@ from engine.backend.tree import TokenTree
 from engine.events import Interval
 from engine.model.config import ModelConfig
 from engine.plan.plan import USUAL
-from engine.speculative.beginnings import Beginnings
+from engine.speculative.beginnings import CATCH_UP_CHUNK, Beginnings
 from engine.speculative.costs import DraftCosts
 from engine.speculative.draft_cache import DraftCache, Settlement
 from engine.speculative.draft_tree import DraftPace, DraftStep, DraftTree, Node
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.drafters.forced import ForcedDrafter
-from engine.speculative.drafters.model import CATCH_UP_CHUNK
 from engine.speculative.head_cache import HeadCache
 
 _PATIENCE_S = 10.0
@@ -400,9 +399,11 @@ class DraftWorker:
             self._missing, self._wish = missing, None
 
     def _catch_up(self) -> None:
-        piece, begun = self._missing[:CATCH_UP_CHUNK], perf_counter()
+        begun = perf_counter()
+        piece = self._missing[: self._model.piece(len(self._missing))]
         if self._model.process(piece, self._sampler, self._cancel):
             self._missing = self._missing[len(piece) :]
+            self._model.keep(len(self._missing))
             with self._changed:
                 self._read_times.append((len(piece), perf_counter() - begun))
 

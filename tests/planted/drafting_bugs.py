@@ -155,3 +155,10 @@ def budgets_priced_by_the_level() -> None:
         return max(range(1, 11), key=rate)
 
     TreeBudgets._usual_depth = usual  # type: ignore[method-assign]
+
+
+def drafts_without_ways_back() -> None:
+    """A recurrent draft keeps no snapshots: another end of a prompt is read from its beginning."""
+    from engine.speculative.beginnings import Beginnings
+
+    Beginnings.keep = lambda _self, _state, _left: None  # type: ignore[method-assign]

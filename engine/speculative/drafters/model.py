@@ -18,12 +18,9 @@ from engine.backend.round import Budget, DraftRequest
 from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.tree import TokenTree, follow
 from engine.plan.plan import USUAL
-from engine.speculative.beginnings import Beginnings
+from engine.speculative.beginnings import CATCH_UP_CHUNK, Beginnings
 from engine.speculative.costs import DraftCosts
 from engine.speculative.drafters.drafter import DraftContext
-
-CATCH_UP_CHUNK = 64
-"""Committed tokens processed at once; the user's stop is obeyed in between."""
 
 
 class DecoderDrafter:
@@ -70,6 +67,7 @@ class DecoderDrafter:
         state = self._state = self._pool.take(own)
         kept = min(state.common_prefix(own), max(len(own) - 1, 0))
         state.crop(kept)
+        self._beginnings.keep(state, 0)  # the border between two turns
         self._catch_up(state, context, leave=1)
 
     def at_once(self, context: DraftContext, most: int) -> TokenTree:
@@ -105,11 +103,12 @@ class DecoderDrafter:
             if context.cancelled():
                 return False
             start = first + len(state)
-            stop = start + min(CATCH_UP_CHUNK, missing - leave)
+            stop = start + self._beginnings.piece(state, missing - leave)
             piece: Sequence[int] = tokens[start:stop]
             features = self._features(context, start, stop)
             self._draft.forward(state, piece, logit_rows=(), features=features)
             state.commit(range(len(piece)))
+            self._beginnings.keep(state, missing - leave - len(piece))
         return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,9 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.pool import CancelFlag
 from engine.backend.prefix_cache import PrefixCache
+from engine.backend.round import DraftRequest
+from engine.backend.tree import TokenTree
+from engine.bench.scripted_draft import FixedDepth
 from engine.errors import Cancelled
 from engine.speculative import decoding
 from engine.speculative.decoding import Decoding
@@ -131,3 +135,61 @@ def test_a_stop_in_the_middle_of_a_forward_leaves_the_states(models: dict[str, D
         state.commit(range(5))
     assert np.array_equal(got, expected)
     assert stopped
+
+
+class Pruning(FixedDepth):
+    """Has two drafted tokens verified, so that the draft knows some that the target draws next."""
+
+    def prune(self, tree: TokenTree) -> TokenTree:
+        return tree.best(2)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_draft_goes_back_as_well(
+    models: dict[str, Decoder], monkeypatch: pytest.MonkeyPatch, *, beside: bool
+) -> None:
+    """Its states are recurrent, too: the same prompt, other ends of it, and a second turn."""
+    script_the_draft(monkeypatch)
+    script_time(monkeypatch)
+    target, draft, greedy = models["target"], models["recurrent"], SAMPLINGS["greedy"]
+    forward, expand, drafted = Decoder.forward, Decoder.expand, Decoder.draft
+    read, pending = list[int](), list[int]()
+
+    def forwarded(self: Decoder, state: Any, tokens: Any, *rest: Any, **named: Any) -> Any:
+        in_turns = not beside and self is draft
+        read.extend(tokens if in_turns and named["logit_rows"] == () else ())
+        return forward(self, state, tokens, *rest, **named)
+
+    def expanded(self: Decoder, state: Any, tokens: Any, parents: Any, wanted: Any, *rest: Any):  # noqa: ANN202
+        read.extend(tokens if self is draft and not wanted else ())
+        return expand(self, state, tokens, parents, wanted, *rest)
+
+    def drafting(self: Decoder, state: Any, request: DraftRequest, *rest: Any) -> Any:
+        pending.append(len(request.pending))
+        return drafted(self, state, request, *rest)
+
+    monkeypatch.setattr(Decoder, "draft", drafting)
+    monkeypatch.setattr(Decoder, "forward", forwarded)
+    monkeypatch.setattr(Decoder, "expand", expanded)
+    text: list[int] = np.random.default_rng(5).integers(3, VOCAB, 700).tolist()
+    lane = lane_of(draft, context=1024)
+    drafter = StandaloneDrafter(draft, PrefixCache(draft, 1024, 1 << 28))
+    answer = decode(target, text[:650], greedy, context=1024).tokens
+    for prompt, most in (
+        (text[:650], 650),
+        (text[:650], 8),
+        ([*text[:645], *text[:9]], 9 + 8),
+        ([*text[:650], *answer, *text[30:60]], 30 + 16),
+        ([*text[:560], *text[:30]], 560 - 512 + 30),
+    ):
+        plain = decode(target, prompt, greedy, context=1024).tokens
+        read.clear()
+        if beside:
+            done = run(target, lane, prompt, greedy, context=1024)
+        else:
+            steady = Pruning(4)
+            done = decode(target, prompt, greedy, drafter=drafter, controller=steady, context=1024)
+        assert done.tokens == plain
+        assert sum(each.accepted for each in done.rounds) > 10
+        assert len(read) <= most
+        assert max(pending, default=0) <= 8, "no round goes back"
