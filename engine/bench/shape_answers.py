@@ -164,6 +164,7 @@ class ShapeAnswers:
         self.exact = True
         self._plain = LoopAnswers(Plain())
         self._draft: ScriptedDraft | None = None
+        self._draft_states: PrefixCache | None = None
         self._auto: LoopAnswers | None = None
         self._fixed: dict[int, LoopAnswers] = {}
         if draft is not None:
@@ -172,7 +173,7 @@ class ShapeAnswers:
     def _add_drafting(self, draft: ScriptedDraft, expected: Expectation | None) -> None:
         """The loops that draft: what the mode means, and fixed depths in turns."""
         options, self._draft = self._options, draft
-        states = PrefixCache(draft, options.context)
+        states = self._draft_states = PrefixCache(draft, options.context)
         levels = (expected or USUAL).levels
         drafter = _drafter(draft, states, DraftCosts(levels))
         if options.mode is Mode.DUO:
@@ -217,18 +218,19 @@ class ShapeAnswers:
     def first_token_seconds(self) -> FirstToken:
         """Time the first token behind prompts that nobody has read.
 
-        Prefixes that the draft keeps are those of the same prompt, so each is another one.
+        Prefixes that the draft keeps are those of the same prompt, so each is another one. No state
+        is taken beside those of the answers: devices may have been planned full.
         """
         plain = self._first_token(Plain(), 1)
-        if self._draft is None or self._auto is None:
+        if self._draft_states is None or self._auto is None:
             return FirstToken(plain)
         own = self._first_token(self._auto.loop, 2)
-        config = self._draft.config
+        config = self._draft_states.decoder.config
         if isinstance(config, ModelConfig) and config.fusion is not None:
-            return FirstToken(plain, own, head_reads=self._head_reads(self._draft, 3))
-        return FirstToken(plain, own, self._in_turns(self._draft, 3))
+            return FirstToken(plain, own, head_reads=self._head_reads(self._draft_states, 3))
+        return FirstToken(plain, own, self._in_turns(self._draft_states, 3))
 
-    def _head_reads(self, head: ScriptedDraft, other: int) -> float:
+    def _head_reads(self, states: PrefixCache, other: int) -> float:
         """Median seconds for which a head reads what the target has read."""
         decoding = self._unread(other)
         for _ in decoding.prefill():
@@ -238,7 +240,8 @@ class ShapeAnswers:
         )
         spent = []
         for _ in range(_READINGS):
-            drafter = HeadDrafter(head, PrefixCache(head, self._options.context))
+            states.empty()
+            drafter = HeadDrafter(states.decoder, states)
             drafter.begin(context)
             started = perf_counter()
             drafter.read(context, drafter.missing(context))
@@ -246,14 +249,15 @@ class ShapeAnswers:
         self._state.crop(0)
         return median(spent)
 
-    def _in_turns(self, draft: ScriptedDraft, other: int) -> float:
+    def _in_turns(self, states: PrefixCache, other: int) -> float:
         """Seconds to the first token of serial speculation as it is usually done.
 
         Target and draft read the prompt one after the other, and a chain is drafted before the
         target verifies for the first time: the baseline of arXiv 2503.00784.
         """
         decoding = self._unread(other)
-        drafter = StandaloneDrafter(draft, PrefixCache(draft, self._options.context))
+        states.empty()
+        drafter = StandaloneDrafter(states.decoder, states)
         context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
         depth = self._options.depths[0] if self._options.depths else 1
         started = perf_counter()
@@ -289,7 +293,7 @@ class ShapeAnswers:
 
     def let_go(self) -> None:
         """Give the sequences' memory back; nothing can be written any more."""
-        del self._state, self._auto, self._fixed
+        del self._state, self._draft_states, self._auto, self._fixed
 
     def run(self, number: int) -> None:
         """One answer by each strategy; plain comes first, as its text is the script, and last.

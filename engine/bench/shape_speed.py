@@ -262,9 +262,9 @@ def measure_shape(
     answers = ShapeAnswers(placed.target, placed.draft, options, placed.plan.expected)
     for run in range(options.runs):
         answers.run(run)
-    memory = _memory(placed, machine, watch)  # before single forwards take a state of their own
     auto, by_depth, draft = answers.auto, answers.by_depth, answers.drafting_seconds
     rounds, first_token = answers.rounds, answers.first_token_seconds()
+    memory = _memory(placed, machine, watch)  # before single forwards take a state of their own
     answers.let_go()
     if peer:
         verify, beside = _forwards_beside_peer(pair, placed.target, options, threads)
