@@ -172,7 +172,7 @@ def test_a_ceiling_for_the_graphics_memory_holds(guest: Traveller) -> None:
     opened = guest.window.run_button.panel
     opened.modes.rows[Mode.DOVETAIL].button.click()
     guest.until(lambda: opened.choosing.previews.current is not None)
-    opened.memory.budget.slider.setFocus()
+    opened.memory.slider.setFocus()
     guest.keys("Home")
     guest.keys("Right")
     wished = opened.choosing.profile.vram
