@@ -250,9 +250,11 @@ static void draws(dt_pool *pool)
 
 enum { HIDDEN = 72, INNER = 160, DIM = 20, KV_HEADS = 2, PROMPT = 150, VOCAB = 300, WIDTH = 96, EXPERTS = 4 };
 
+enum { DGF = 1, MTP }; /* feature heads, which begin as these do */
+
 typedef struct {
     const char *name;
-    int32_t format, kv_type, activation, heads, experts, fusion;
+    int32_t format, kv_type, activation, heads, experts, head;
     float cap;
 } model;
 
@@ -262,7 +264,8 @@ static const model models[] = {
     {"Q4_0.q8", DT_Q4, DT_KV_Q8, DT_SILU, 6, 0, 0, 0},
     {"BF16", DT_BF16, DT_KV_F16, DT_GELU_TANH, 2, 0, 0, 30},
     {"experts", DT_Q4, DT_KV_F16, DT_SWIGLU_OAI, 8, EXPERTS, 0, 0},
-    {"head", DT_Q8, DT_KV_F16, DT_SILU, 4, 0, DT_DGF, 0},
+    {"head.dgf", DT_Q8, DT_KV_F16, DT_SILU, 4, 0, DGF, 0},
+    {"head.mtp", DT_Q4, DT_KV_F16, DT_SILU, 4, 0, MTP, 0},
 };
 
 static dt_mlp make_mlp(dt_pool *pool, int32_t format)
@@ -272,11 +275,28 @@ static dt_mlp make_mlp(dt_pool *pool, int32_t format)
     return mlp;
 }
 
+static const dt_fusion *make_fusion(dt_pool *pool, const model *m)
+{
+    dt_fusion *fusion = room(sizeof *fusion);
+    *fusion = (dt_fusion){.join = make_matrix(pool, m->format, HIDDEN, 2 * HIDDEN),
+                          .token_norm = numbers(HIDDEN, 1)};
+    if (m->head == DGF) {
+        fusion->width = WIDTH, fusion->gated = 1;
+        fusion->feature = make_matrix(pool, m->format, HIDDEN, WIDTH);
+        fusion->token = make_matrix(pool, m->format, HIDDEN, HIDDEN);
+    } else {
+        fusion->width = HIDDEN, fusion->returns_normed = 1;
+        fusion->feature_norm = numbers(HIDDEN, 1);
+    }
+    return fusion;
+}
+
 static dt_segment make_segment(dt_pool *pool, const model *m)
 {
     dt_block *blocks = room(2 * sizeof *blocks);
     for (int b = 0; b < 2; b++) {
-        blocks[b] = (dt_block){.rope = b ? -1 : 0, .window = b * 70};
+        blocks[b] = (dt_block){.heads = m->heads, .kv_heads = KV_HEADS, .head_dim = DIM, .inner = INNER,
+                               .rope = b ? -1 : 0, .window = b * 70, .attention_scale = 0.25f};
         blocks[b].in[0] = make_matrix(pool, m->format, m->heads * DIM, HIDDEN);
         for (int i = 1; i < 3; i++) blocks[b].in[i] = make_matrix(pool, m->format, KV_HEADS * DIM, HIDDEN);
         blocks[b].out = make_matrix(pool, m->format, HIDDEN, m->heads * DIM);
@@ -293,19 +313,12 @@ static dt_segment make_segment(dt_pool *pool, const model *m)
     }
     dt_rope *rope = room(sizeof *rope);
     *rope = (dt_rope){numbers(PROMPT * DIM / 2, 1), numbers(PROMPT * DIM / 2, 1), DIM};
-    dt_fusion *fusion = m->fusion ? room(sizeof *fusion) : NULL;
-    if (fusion)
-        *fusion = (dt_fusion){.kind = m->fusion, .width = WIDTH, .norm = numbers(HIDDEN, 1),
-                              .feature = make_matrix(pool, m->format, HIDDEN, WIDTH),
-                              .token = make_matrix(pool, m->format, HIDDEN, HIDDEN),
-                              .gate = make_matrix(pool, m->format, HIDDEN, 2 * HIDDEN)};
-    dt_segment segment = {.blocks = 2, .hidden = HIDDEN, .intermediate = INNER, .heads = m->heads,
-                          .kv_heads = KV_HEADS, .head_dim = DIM, .activation = m->activation,
-                          .kv_type = m->kv_type, .norm_eps = 1e-5f, .attention_scale = 0.25f,
-                          .attention_softcap = m->cap, .logit_softcap = m->cap, .embedding_scale = 1,
-                          .block = blocks, .embedding = make_matrix(pool, DT_BF16, VOCAB, HIDDEN),
+    dt_segment segment = {.blocks = 2, .hidden = HIDDEN, .activation = m->activation, .kv_type = m->kv_type,
+                          .norm_eps = 1e-5f, .attention_softcap = m->cap, .logit_softcap = m->cap,
+                          .embedding_scale = 1, .block = blocks,
+                          .embedding = make_matrix(pool, DT_BF16, VOCAB, HIDDEN),
                           .head = make_matrix(pool, DT_F16, VOCAB, HIDDEN), .final_norm = numbers(HIDDEN, 1),
-                          .rope = rope, .fusion = fusion};
+                          .rope = rope, .fusion = m->head ? make_fusion(pool, m) : NULL};
     segment.scratch_bytes = dt_scratch_bytes(&segment, PROMPT);
     segment.scratch = room(segment.scratch_bytes);
     return segment;
@@ -324,7 +337,7 @@ static uint64_t logits_of(dt_pool *pool, const dt_segment *segment, int32_t chun
         for (int32_t i = 0; i < count; i++) tokens[i] = (from + i) * 17 % VOCAB, positions[i] = from + i, rows[i] = i;
         const dt_step step = {.rows = count, .first_slot = from, .logit_count = count, .tokens = tokens,
                               .positions = positions, .logit_rows = rows, .hidden_out = hidden + from * HIDDEN,
-                              .hidden_in = segment->fusion ? features + from * WIDTH : NULL,
+                              .hidden_in = segment->fusion ? features + from * segment->fusion->width : NULL,
                               .logits = logits + from * VOCAB};
         check(dt_forward(pool, segment, cache, &step) == DT_OK, "a forward succeeds");
     }

@@ -43,7 +43,9 @@ _TARGETS = ("verifier_",)
 
 
 class HeadWeights(TensorReader):
-    """All tensors that a head computes with.
+    """All tensors that a head computes with, those that it borrows as whole as its target has them.
+
+    Of an output matrix of which it borrows some rows, `Shortlisted` takes these.
 
     Args:
         own: what lies in its folder.

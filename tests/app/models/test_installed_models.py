@@ -162,8 +162,7 @@ def test_add_model_asks_for_a_file_and_then_what_becomes_of_it(
 @pytest.mark.parametrize("name", ["mine.gguf", "model.safetensors", ""])
 def test_a_model_can_be_dropped_on_the_page(visitor: Visitor, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    if name:
-        path.write_bytes(b"x")
+    (path if name else path / "model.safetensors").write_bytes(b"x")
     assert drop(visitor.page, path)
     meant = tmp_path if name != "mine.gguf" else path
     visitor.click(button(banner(visitor, f"Add {meant.name}"), "Use in place"))
@@ -182,6 +181,7 @@ def test_a_model_that_was_added_is_the_chosen_one(keeper: Visitor, tmp_path: Pat
 def test_other_files_are_not_taken(visitor: Visitor, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("x")
     assert not drop(visitor.page, tmp_path / "text.txt")
+    assert not drop(visitor.page, tmp_path)  # the files of such a folder are attached
 
 
 def test_a_hidden_list_does_not_work_at_every_step_of_the_engine(

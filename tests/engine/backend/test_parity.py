@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 import torch
 from harness import decode
+from hybrid_models import EXPERTS, UNLIKE, reference_logits
+from native_models import native_decoder
 from tiny_models import decoder, reference, write_model
 
+from engine.backend.native.library import Format
 from engine.model.families import READERS
 from engine.request import SamplingParams
 
@@ -75,6 +78,13 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("gpt-oss without biases", "gpt_oss", {"attention_bias": False, "num_experts_per_tok": 5}),
 ]
 
+HYBRIDS = {
+    "qwen3_5_text": UNLIKE,
+    "qwen3_5_moe_text": {**UNLIKE, **EXPERTS},
+    "qwen3_next": {**UNLIKE, **EXPERTS},
+}
+"""Families with delta layers, which the native library computes alone."""
+
 
 @pytest.mark.release(keep=8, reason="every variant of every family")
 @pytest.mark.parametrize(("family", "shape"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
@@ -96,7 +106,7 @@ def test_hidden_states_and_logits_agree(tmp_path: Path, family: str, shape: dict
 
 
 @pytest.mark.release(keep=2, reason="every family")
-@pytest.mark.parametrize("family", list(READERS))
+@pytest.mark.parametrize("family", [family for family in READERS if family not in HYBRIDS])
 def test_greedy_text_agrees(tmp_path: Path, family: str) -> None:
     """Of a model saved in 16 bit, token by token on top of a cache, past every window."""
     folder = write_model(tmp_path, family, dtype=torch.bfloat16)
@@ -106,6 +116,18 @@ def test_greedy_text_agrees(tmp_path: Path, family: str) -> None:
     )
     ours = decode(decoder(folder), prompt, SamplingParams(), max_tokens=40)
     assert [*prompt, *ours.tokens] == expected[0].tolist()
+
+
+@pytest.mark.release(keep=1, reason="every family")
+@pytest.mark.parametrize("family", HYBRIDS)
+def test_greedy_text_of_a_hybrid_agrees(tmp_path: Path, family: str) -> None:
+    """Token by token on top of states; transformers' forward of all of it would go on the same."""
+    folder = write_model(tmp_path, family, dtype=torch.bfloat16, **HYBRIDS[family])
+    prompt = np.random.default_rng(2).integers(3, 320, 35).tolist()
+    ours = decode(native_decoder(folder, Format.F32), prompt, SamplingParams(), max_tokens=40)
+    assert len(ours.tokens) == 40
+    expected = reference_logits(folder, [*prompt, *ours.tokens[:-1]])
+    assert ours.tokens == expected[len(prompt) - 1 :].argmax(1).tolist()
 
 
 def test_sharded_weights_give_the_same_model(tmp_path: Path) -> None:

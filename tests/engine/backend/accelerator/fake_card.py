@@ -1,9 +1,9 @@
 """A card that has no numbers: it knows what would be done, with how many bytes, and who waits.
 
 Tensors on it are torch's fake ones, so that mixed devices and questions that the host would have to
-wait for are errors here as on a real card. The host's tensors are real. What comes back from the
-card is in flight until the host has waited for a mark that was set behind the copy; to look at it
-before that, or to write what the card has not read yet, is an error too.
+wait for are errors here as on a real card. The host's tensors are real; what comes back from the
+card is zeros, and in flight until the host has waited for a mark that was set behind the copy; to
+look at it before that, or to write what the card has not read yet, is an error too.
 """
 
 from __future__ import annotations
@@ -144,6 +144,9 @@ class FakeCard(TorchDispatchMode):
             (source, self._going) if isinstance(target, FakeTensor) else (target, self._coming)
         )
         assert target.shape == source.shape or isinstance(target, FakeTensor)
+        if not isinstance(target, FakeTensor):
+            with unset_fake_temporarily():
+                target.zero_()
         if late and (self.locked is None or _storage(host) in self.locked):
             flying[_storage(host)] = self.queued
             self._kept.append(host)  # so that no other memory gets its address
