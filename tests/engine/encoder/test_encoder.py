@@ -96,7 +96,7 @@ def test_a_missing_tensor_a_missing_file_and_a_chat_model_are_told_in_words(
     told = json.loads((folder / "config.json").read_text())
     for change in ({"num_hidden_layers": 3}, {"intermediate_size": 65}, {"vocab_size": 5}):
         (folder / "config.json").write_text(json.dumps(told | change))
-        with pytest.raises(UserFixable, match="do not fit"):
+        with pytest.raises(UserFixable, match="do not match its description"):
             load_encoder(folder)
     with pytest.raises(UserFixable, match="no file"):
         load_encoder(tmp_path / "nothing.gguf")

@@ -182,14 +182,14 @@ def test_pipes_sockets_and_devices_are_refused_before_they_are_opened(
     file = folder / name
     file.unlink()
     os.mkfifo(file)
-    refused(folder, name, "no ordinary file")
+    refused(folder, name, "is not an ordinary file")
     file.unlink()
     with socket.socket(socket.AF_UNIX) as listening, contextlib.chdir(folder):
         listening.bind(name)  # the whole path may be too long for a socket
-        refused(folder, name, "no ordinary file")
+        refused(folder, name, "is not an ordinary file")
     file.unlink()
     file.symlink_to("/dev/zero")
-    refused(folder, name, "no ordinary file")
+    refused(folder, name, "is not an ordinary file")
 
 
 def test_links_may_not_lead_out_of_the_folder_but_into_the_hubs_own_store(tmp_path: Path) -> None:
