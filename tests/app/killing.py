@@ -21,14 +21,16 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
+
+from window_child import what_to_load
 
 from app.data_folder.paths import find_paths
 from app.history import AnswerState, ChatSetup, Conversation, HistoryStore, StoredMessage
 from app.session.request import chat_request
-from engine.commands import Load, Mode
+from engine.commands import Mode
 from engine.events import Event, Finished
-from engine.hub.local import default_target
 from engine.loading.devices import DeviceManager
 from engine.loading.load import LoadedPair, load
 from engine.loading.planned_load import plan_load
@@ -38,6 +40,8 @@ from engine.session.answer import Answer
 CHILD = Path(__file__).parent / "window_child.py"
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0
+"""Seconds in which a window tells what it is waited for, by its own beats: what a busy machine
+takes from it, or one that stops it for a while, does not count. So long it may also say nothing."""
 
 UNSAVED = 0.1
 """Seconds of an answer that may be lost: it is saved every 100 ms."""
@@ -62,6 +66,16 @@ class Told:
     def text_of(self, message_id: int) -> str:
         """What has come of an answer."""
         return "".join(str(line["text"]) for line in self.of("text") if line["id"] == message_id)
+
+    @property
+    def summary(self) -> str:
+        """How much was told of what, and the longest time in which nothing was."""
+        at = [float(str(line["at"])) for line in self.lines]
+        silence = max((later - one for one, later in pairwise(at)), default=0.0)
+        kinds = Counter(str(line["kind"]) for line in self.lines)
+        return (
+            f"{dict(kinds)} within {at[-1] - at[0] if at else 0:.1f} s, once {silence:.1f} s silent"
+        )
 
     @property
     def moment(self) -> str:
@@ -100,7 +114,7 @@ def killed(data: Path, dice: random.Random, mode: Mode, moments: Sequence[str]) 
     ) as process:
         told, came = listen_and_kill(process, kind, count, pause)
         complaint = process.stderr.read() if process.stderr else ""
-    assert came, f"no {count} x {kind}: {told.lines[-5:]} {complaint[-2000:]}"
+    assert came, f"{told.summary}, no {count} x {kind}: {told.lines[-5:]} {complaint[-2000:]}"
     assert process.returncode == -signal.SIGKILL, complaint
     return told
 
@@ -122,11 +136,21 @@ def listen_and_kill(
 
     listener = threading.Thread(target=listen)
     listener.start()
-    came = reached.wait(PATIENCE)
+    came = wait_patiently(reached, told)
     time.sleep(pause)  # not to wait for anything: it is the random moment itself
     process.send_signal(signal.SIGKILL)
     listener.join(PATIENCE)
     return told, came
+
+
+def wait_patiently(reached: threading.Event, told: Told) -> bool:
+    """Whether it is reached before the window has fallen silent or had time enough."""
+    heard = -1
+    while not reached.wait(PATIENCE):
+        before, heard = heard, len(told.lines)
+        if heard == before or BEAT * len(told.of("alive")) > PATIENCE:
+            return False
+    return True
 
 
 Row = tuple[int | None, str, str, str, bytes | None]
@@ -275,7 +299,7 @@ class Killings:
 
 def bundled_pair() -> LoadedPair:
     manager = DeviceManager()
-    return load(plan_load(Load(default_target()), manager.look()), manager.open)
+    return load(plan_load(what_to_load(), manager.look()), manager.open)
 
 
 def main() -> None:

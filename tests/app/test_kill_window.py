@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
-from killing import HALF, UNSAVED, WHOLE, Killings
+from killing import BEAT, HALF, PATIENCE, UNSAVED, WHOLE, Killings, Told, wait_patiently
 from pytestqt.qtbot import QtBot
+from window_child import what_to_load
 
 from app.application import Assembly
 from app.data_folder.paths import find_paths
 from app.engine_link.status import Phase
 from app.theme.theme import Theme
-from engine.commands import Load, Mode
-from engine.hub.local import default_target
+from engine.commands import Mode
 from tests import stopwatch
 
 KILLS = int(os.environ.get("DUOTAIL_KILLS", "200"))
@@ -62,6 +64,38 @@ def test_nor_where_it_drafts_while_it_verifies(tmp_path: Path) -> None:
     assert found.continued > 0
 
 
+class Turns(threading.Event):
+    """A wait that is over at once, and in which the window has told something."""
+
+    def __init__(self, told: Told, turns: Iterable[Sequence[str]]) -> None:
+        super().__init__()
+        self._told, self._turns = told, iter(turns)
+
+    def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002
+        self._told.lines += [{"kind": kind} for kind in next(self._turns)]
+        return bool(self._told.of("text"))
+
+
+SLOW, BUSY = ["alive"] * 100, ["alive"] * round(PATIENCE / BEAT)
+"""What a window tells in `PATIENCE` with hardly any of the machine, and with all of it."""
+
+
+@pytest.mark.parametrize(
+    ("turns", "came"),
+    [
+        ([[], SLOW, SLOW, SLOW, ["text"]], True),
+        ([SLOW, SLOW, [], ["text"]], False),  # it hangs
+        ([[], [], ["text"]], False),
+        ([SLOW, BUSY, ["text"]], False),  # it had time enough
+    ],
+)
+def test_a_window_may_be_slow_but_neither_idle_nor_silent(
+    turns: list[list[str]], came: bool
+) -> None:
+    told = Told()
+    assert wait_patiently(Turns(told, turns), told) is came
+
+
 def kill(killings: Killings) -> None:
     """Kill it once, alone; then leave others, who look every 50 ms, the time to take their turn."""
     with stopwatch.ALONE:
@@ -75,7 +109,7 @@ def the_window_goes_on(data: Path, theme: Theme, qtbot: QtBot) -> None:
     qtbot.addWidget(assembly.window)
     session = assembly.session
     try:
-        assembly.bridge.start(lambda: Load(default_target()))
+        assembly.bridge.start(what_to_load)
         qtbot.waitUntil(lambda: assembly.bridge.status.phase is Phase.READY, timeout=60_000)
         assert session.messages
         if session.can_continue:

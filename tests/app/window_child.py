@@ -38,6 +38,8 @@ QUESTIONS = (
     "Hello!",
 )
 GIB = 2**30
+CONTEXT = 1024
+"""Some tales of so small a model have no end: one may take seconds, but not minutes."""
 MOST_MESSAGES = 6
 """After so many a new conversation begins, or after an answer that has filled the context."""
 
@@ -68,16 +70,21 @@ class User:
         self._assembly, self._dice = assembly, dice
         self._session: ChatSession = assembly.session
         self._rest_until = 0.0
+        self._no_room = False
         session = self._session
         session.message_added.connect(self._added)
         assembly.bridge.subscribe(TextDelta, self._wrote)
         session.answer_finished.connect(self._finished)
         session.writer.stored.connect(self._stored)
+        session.context_full.connect(self._full)
         board().posted.connect(self._told)
 
     def _told(self, notice: Notice) -> None:
         if notice.kind is NoticeKind.PROBLEM:
             tell("problem", words=notice.text)
+
+    def _full(self, needed: int | None) -> None:
+        self._no_room = needed is not None  # not even for the question
 
     def look(self) -> None:
         """Do the next thing once nothing is being written, after a moment."""
@@ -89,6 +96,9 @@ class User:
 
     def _act(self) -> None:
         session, dice = self._session, self._dice
+        if self._no_room:
+            self._no_room = False
+            session.open(None)
         asked = [message for message in session.messages if message.role is Role.USER]
         if session.can_continue and dice.random() < 0.6:
             self._do("continue", session.continue_answer)
@@ -124,9 +134,10 @@ class User:
         tell("stored", id=self._last.id, text=self._last.text)
 
 
-def load(mode: Mode) -> Load:
+def what_to_load(mode: Mode = Mode.AUTO) -> Load:
     """The bundled models; in duo one of them drafts while a simulated accelerator verifies."""
-    return Load(default_target(), mode=mode, simulate_gpu=GIB if mode is Mode.DUO else None)
+    simulate = GIB if mode is Mode.DUO else None
+    return Load(default_target(), mode=mode, context=CONTEXT, simulate_gpu=simulate)
 
 
 def main(data: str, seed: int, mode: Mode, pause: float | None) -> None:
@@ -143,7 +154,7 @@ def main(data: str, seed: int, mode: Mode, pause: float | None) -> None:
     pulse.timeout.connect(lambda: tell("alive"))
     pulse.start(10)
     assembly.window.show()
-    assembly.bridge.start(lambda: load(mode))
+    assembly.bridge.start(lambda: what_to_load(mode))
     tell("open")
     application.exec()
 
