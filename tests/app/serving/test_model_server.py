@@ -258,7 +258,9 @@ def test_the_switch_ends_what_is_being_written(holding: Desk) -> None:
         assert response.readline().startswith(b"data: ")
         holding.assembly.settings.change(serve=False)
         holding.bot.waitUntil(lambda: not listens(program.port))
-    assert any(isinstance(each, Stop) and each.request_id for each in holding.script.commands)
+    holding.bot.waitUntil(
+        lambda: any(isinstance(each, Stop) and each.request_id for each in holding.script.commands)
+    )
     requests = server.requests
     holding.bot.waitUntil(lambda: [r.state for r in requests.requests] == [RequestState.GONE])
     holding.session.send("Hello")  # the engine is free again
