@@ -32,7 +32,8 @@ class PrefixCache:
         budget_bytes: most bytes that may be reserved; at least one state is always kept.
 
     Attributes:
-        spare: bytes of memory that are left for it by now, where memory comes as it is touched.
+        spare: bytes of memory that are left for it by now, where memory comes as it is touched;
+            None: only what is reserved counts.
     """
 
     def __init__(self, decoder: Decoder, context: int, budget_bytes: int = 0) -> None:
@@ -117,7 +118,10 @@ class PrefixCache:
         return True
 
     def _has_room(self, like: SequenceState) -> bool:
-        """Tell whether there is room for one more state, as long as another; snapshots go by."""
+        """Tell whether there is room for one more state, as long as another.
+
+        Snapshots count as memory by now, and not as what is reserved.
+        """
         reserved = sum(each.nbytes - each.snapshot_bytes for each in (*self._states, like))
         return reserved <= self.budget_bytes and (self.spare is None or self.spare() >= 0)
 

@@ -114,7 +114,8 @@ class PlanSummary:
     drafts_here: tuple[DraftHere, ...] = ()
     """Models and heads on this disk that were found to draft for it, the most promising first."""
     has_mtp: bool | None = None
-    """Whether the model's files hold an MTP head, which drafts for it; None: its like has none."""
+    """Whether the model's files hold an MTP head, which drafts for it; None: models of its
+    family bring none."""
     host: str = ""
     """Server that computes, as in "192.168.1.5:8000"; "" where this computer's engine does."""
 

@@ -256,7 +256,7 @@ class Controller:
     def alone(self, tree: TokenTree) -> TokenTree:
         """Return the part of a tree that nothing was paid for to verify without drafting.
 
-        No node, where drafting brings more, or the target alone.
+        That is the root alone where drafting, or the target by itself, brings more.
         """
         if not tree.drafted or not self._verify.measured:
             return tree.best(0)

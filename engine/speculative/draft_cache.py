@@ -84,7 +84,7 @@ class DraftCache:
         own = tokens[self.beginnings.start :]
         state = self._state = self._pool.take(own)
         state.crop(state.common_prefix(own))
-        self.keep(0)  # the border between two turns
+        self._pool.snapshot(state)  # the border between two turns
         return own[len(state) :]
 
     def piece(self, left: int) -> int:

@@ -463,7 +463,7 @@ class ParallelDraft:
         costs: what its steps take; None: nothing is known.
 
     Attributes:
-        costs: what its steps take. Controllers go by it.
+        costs: what its steps take.
     """
 
     def __init__(
@@ -480,10 +480,6 @@ class ParallelDraft:
         self._last: DraftWorker | None = None
         self._first: int | None = None
 
-    def anew(self) -> ParallelDraft:
-        """Return the same draft as if it had drafted nothing yet."""
-        return ParallelDraft(self._draft, self._pool, self._others, self.costs.anew())
-
     @property
     def reads_alone(self) -> bool:
         """True where it can read a prompt before the target has: a head cannot."""
@@ -491,7 +487,11 @@ class ParallelDraft:
 
     @contextmanager
     def worker(
-        self, context: DraftContext, pace: DraftPace | None = AT_ONCE, reads: int = ALL
+        self,
+        context: DraftContext,
+        pace: DraftPace | None = AT_ONCE,
+        reads: int = ALL,
+        costs: DraftCosts | None = None,
     ) -> Iterator[DraftWorker]:
         """Draft for one answer, beginning with its prompt, until the block ends.
 
@@ -501,6 +501,7 @@ class ParallelDraft:
             context: the answer.
             pace: to begin with; None: nothing is done before there is one.
             reads: so many of the prompt's last tokens are read then; 0: none before it is told.
+            costs: learn from its steps; None: the draft's own do.
 
         Raises:
             RuntimeError: the draft works for another answer already.
@@ -511,7 +512,7 @@ class ParallelDraft:
         following = self._last = DraftWorker(
             self._cache(context),
             (*forced, *self._others),
-            self.costs,
+            costs or self.costs,
             context,
             pace,
             reads,

@@ -89,7 +89,8 @@ class Parallel:
         begins = beside and not decoding.cancelled()
         self.controller.begin()
         pace = self.controller.pace(ready=False) if begins else None
-        with self.draft.worker(context, pace, reads=0) as worker:
+        costs = self.controller.costs
+        with self.draft.worker(context, pace, reads=0, costs=costs) as worker:
             if begins:
                 _read(worker, self.controller, decoding.remaining)
             yield parallel(decoding, worker, self.controller)

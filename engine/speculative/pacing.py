@@ -32,7 +32,7 @@ class LaneCosts:
     Attributes:
         verify: seconds of a target forward by its rows.
         step: seconds of a step of the draft by its nodes.
-        rate: tokens per second of late; 0: nothing is known yet.
+        rate: tokens that a second is worth; 0: nothing is known yet.
         trust: what is accepted, to what the draft's chances promise.
         goes_on: chance that the path goes on below a node that was accepted.
     """

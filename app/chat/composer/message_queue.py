@@ -38,7 +38,7 @@ class MessageQueue(QObject):
     too_long = TypedSignal[Draft, int]()
     """The next one has its turn and does not fit: tokens of the conversation with it. Told once."""
     recounted = Signal()
-    """`tokens` are others."""
+    """`tokens` has changed."""
 
     def __init__(self, view: WaitingMessages, session: ChatSession, bridge: EngineBridge) -> None:
         super().__init__(view)
@@ -77,6 +77,7 @@ class MessageQueue(QObject):
         self._fill = fill
         if fill is None:
             self._told = None
+            self._count()  # another conversation's may have waited for it
         if self.waiting:
             self._show()
 
@@ -153,8 +154,7 @@ class MessageQueue(QObject):
             return
         if self._session.send(with_attachments(draft.attachments, draft.text)):
             self._urgent = False
-            waiting.remove(draft)
-            self._tokens.pop(draft, None)
+            self._forget(waiting, draft)
             if key != self._key:  # it has begun the conversation, in which the others wait now
                 self._waiting[self._key] = self._waiting.pop(key)
             self._follow()
@@ -163,7 +163,12 @@ class MessageQueue(QObject):
         self._remove(draft)
         self.edit_asked.emit(draft)
 
+    def _forget(self, waiting: list[Draft], draft: Draft) -> None:
+        waiting.remove(draft)
+        if draft not in waiting:  # there may be one with the same words
+            self._tokens.pop(draft, None)
+
     def _remove(self, draft: Draft) -> None:
-        self.waiting.remove(draft)
+        self._forget(self.waiting, draft)
         self._follow()
         self.recounted.emit()

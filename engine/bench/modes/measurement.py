@@ -180,13 +180,10 @@ def borrowed(pair: LoadedPair, candidate: ModeCandidate, states: PrefixCache) ->
 def _anew(loop: Loop, candidate: ModeCandidate) -> Loop:
     """Return the loop as if it had decoded nothing yet."""
     plan, command = candidate.plan, candidate.checked.inspection.command
-    if plan.draft_device is not None and isinstance(loop, Serial):
-        costs = loop.drafter.costs and loop.drafter.costs.anew()
-        return replace(loop, controller=controller_of(command, plan, costs))
-    if plan.draft_device is not None and isinstance(loop, Parallel):
-        draft = loop.draft.anew()
-        return replace(loop, draft=draft, controller=controller_of(command, plan, draft.costs))
-    return Plain()
+    if plan.draft_device is None or not isinstance(loop, Serial | Parallel):
+        return Plain()
+    costs = loop.controller.costs.anew()
+    return replace(loop, controller=controller_of(command, plan, costs))
 
 
 def ask(

@@ -67,7 +67,7 @@ class DecoderDrafter:
         state = self._state = self._pool.take(own)
         kept = min(state.common_prefix(own), max(len(own) - 1, 0))
         state.crop(kept)
-        self._beginnings.keep(state, 0)  # the border between two turns
+        self._pool.snapshot(state)  # the border between two turns
         self._catch_up(state, context, leave=1)
 
     def at_once(self, context: DraftContext, most: int) -> TokenTree:

@@ -402,7 +402,7 @@ def test_a_step_of_which_nothing_can_come_is_not_waited_for(draft: Watched) -> N
         assert_right(draft, [*PROMPT, wrong], PARAMS["greedy"], following.tree(100))
 
 
-class Learnt(DraftCosts):
+class NotedCosts(DraftCosts):
     """Costs that remember what they have learnt from."""
 
     def __init__(self, levels: Sequence[float]) -> None:
@@ -417,7 +417,7 @@ class Learnt(DraftCosts):
 def test_it_tells_when_it_drafted_and_what_came_of_it(draft: Watched) -> None:
     rng, tokens = np.random.default_rng(0), list(PROMPT)
     spans: list[Interval] = []
-    costs = Learnt([0.01])
+    costs = NotedCosts([0.01])
     useful = wasted = 0.0
     lane = ParallelDraft(draft, PrefixCache(draft, 512, 1 << 28), costs=costs)
     with lane.worker(context(tokens)) as following:
@@ -439,6 +439,17 @@ def test_it_tells_when_it_drafted_and_what_came_of_it(draft: Watched) -> None:
     assert useful + wasted <= drafted + 1e-9
     assert drafted <= sum(span.seconds for span in spans) + 1e-9
     assert all(rows >= 1 for rows, _ in costs.steps)
+
+
+def test_steps_teach_the_costs_that_the_controller_goes_by(draft: Watched) -> None:
+    """A comparison of modes has its own: what it learns is not true of chats."""
+    lane, own, tokens = lane_of(draft), NotedCosts([0.01]), list(PROMPT)
+    with lane.worker(context(tokens), costs=own) as following:
+        following.set_pace(FEW)
+        at_rest(following)
+        following.commit(taken(following.tree(99), np.random.default_rng(0), 0.7))
+    assert own.steps
+    assert not lane.costs.known
 
 
 def test_lookups_are_added_after_a_commit(draft: Watched) -> None:

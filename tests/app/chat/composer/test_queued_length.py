@@ -75,3 +75,25 @@ def test_a_waiting_message_is_sent_once_there_is_room(narrow: Desk) -> None:
     narrow.answered()
     assert len(narrow.script.requests[-1].messages) == 1
     assert not card.isVisible()
+
+
+def test_what_waits_in_another_conversation_is_counted_once_it_is_on_show(narrow: Desk) -> None:
+    """As it may not have been by the model that has come meanwhile."""
+    narrow.type_and_send(words(40))
+    narrow.bot.waitUntil(lambda: narrow.chat.waiting.lines[0].state.startswith("Does not fit"))
+    first, queue = narrow.session.current, narrow.chat.outgoing._queue
+    narrow.session.open(None)
+    queue.count_again()
+    narrow.session.open(first)
+    narrow.bot.waitUntil(lambda: queue.tokens >= 40)
+
+
+def test_what_is_taken_out_is_not_kept(narrow: Desk) -> None:
+    """Files that are attached can be large."""
+    for _ in range(2):
+        narrow.type_and_send(words(10))
+    queue = narrow.chat.outgoing._queue
+    narrow.bot.waitUntil(lambda: queue.tokens >= 20)
+    for left in (1, 0):
+        narrow.chat.waiting.lines[0].remove_button.click()
+        assert len(queue._tokens) == left
