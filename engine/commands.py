@@ -198,7 +198,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Tell what a load would come to, for every ceiling of graphics memory; nothing is loaded."""
+    """Tell what a load would come to, for every ceiling of GPU memory; nothing is loaded."""
 
     load: Load
     id: QuestionId = QuestionId()

@@ -130,7 +130,7 @@ def fits(_repository: Repository, variant: Variant) -> Fit:
     """Return the fit on a laptop with 8 GiB of GPU memory and 16 GiB of memory."""
     size = variant.weight_bytes / 1e9
     if size < 5.5:
-        return Fit(Badge.GPU, 38.0, 55.0, "5.9 of 8.0 GiB of graphics memory, all 36 layers.")
+        return Fit(Badge.GPU, 38.0, 55.0, "5.9 of 8.0 GiB of GPU memory, all 36 layers.")
     if size < 7.5:
         return Fit(Badge.SPLIT, 14.0, 19.0, "30 of 36 layers fit beside the draft; the CPU has 6.")
     if size < 10:
@@ -170,8 +170,8 @@ SUGGESTIONS = (
         "Q4_K_M",
         5_660_000_000,
         "apache-2.0",
-        Fit(Badge.GPU, 38.0, 55.0, "All 36 layers fit: 5.9 of 8.0 GiB of graphics memory."),
-        "All 36 layers fit: 5.9 of 8.0 GiB of graphics memory.",
+        Fit(Badge.GPU, 38.0, 55.0, "All 36 layers fit: 5.9 of 8.0 GiB of GPU memory."),
+        "All 36 layers fit: 5.9 of 8.0 GiB of GPU memory.",
         "Qwen3 0.6B",
         QWEN3_SMALL.repo,
         "Q8_0",
@@ -183,8 +183,8 @@ SUGGESTIONS = (
         "Q4_K_M",
         3_130_000_000,
         "apache-2.0",
-        Fit(Badge.GPU, 70.0, 92.0, "All 36 layers fit: 3.4 of 8.0 GiB of graphics memory."),
-        "All 36 layers fit: 3.4 of 8.0 GiB of graphics memory.",
+        Fit(Badge.GPU, 70.0, 92.0, "All 36 layers fit: 3.4 of 8.0 GiB of GPU memory."),
+        "All 36 layers fit: 3.4 of 8.0 GiB of GPU memory.",
         "Qwen3 0.6B",
         QWEN3_SMALL.repo,
         "Q8_0",
@@ -196,8 +196,8 @@ SUGGESTIONS = (
         "Q4_K_M",
         18_600_000_000,
         "apache-2.0",
-        Fit(Badge.SPLIT, 17.0, 24.0, "12 of 48 layers fit into graphics memory."),
-        "12 of 48 layers fit into graphics memory.",
+        Fit(Badge.SPLIT, 17.0, 24.0, "12 of 48 layers fit into GPU memory."),
+        "12 of 48 layers fit into GPU memory.",
     ),
     Recommendation(
         RecommendedRole.CODE,

@@ -1,4 +1,4 @@
-"""The panel that says how the model runs: mode, draft, graphics memory."""
+"""The panel that says how the model runs: mode, draft, GPU memory."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class Previewer(SideQuestions[Preview, Previewed]):
         self._manager, self._pair = manager, pair
 
     def answer(self, question: Preview) -> Previewed:
-        """Plan a load, and what every ceiling of graphics memory would give."""
+        """Plan a load, and what every ceiling of GPU memory would give."""
         load = question.load
         machine = self._manager.look(load.simulate_gpu, load.device)
         pair, known = self._pair(), None

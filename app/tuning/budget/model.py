@@ -28,7 +28,7 @@ _NO_CURVE = Curve(Mode.AUTO, (), 0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPoint:
-    """A speed that was really seen, with so many bytes of graphics memory in use.
+    """A speed that was really seen, with so many bytes of GPU memory in use.
 
     Attributes:
         when_words: when that was, in words and translated.
