@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import threading
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -18,31 +20,59 @@ from fake_engine import FakeEngine, Script
 
 from app.application import Assembly
 from app.data_folder.paths import Paths
-from app.garbage import GarbageCollector
+from app.garbage import GarbageCollector, collect_here
 from app.notices import Notice, board
 from app.theme.style import style_sheet
 from app.theme.theme import Theme, font_scale, in_force
 from app.widgets import file_dialog
 
+_HERE = Path(__file__).parent
+_elsewhere: list[str] = []
+"""Threads in which Python has looked for garbage beside the window's, since the last test."""
+
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown() -> Generator[None, object, object]:
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """What is to be deleted "later" goes with its test, also where no event loop came by.
 
     Else windows pile up, and each change of theme or text size is made in all of them.
     """
     result = yield
+    if nextitem is None or _HERE not in nextitem.path.parents:
+        _leave()
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     GarbageCollector.look()
     return result
 
 
+def _leave() -> None:
+    """Leave no garbage of a window to tests whose threads may collect it."""
+    gc.collect()
+    gc.callbacks.remove(_note_thread)
+    application = QApplication.instance()
+    assert application is not None
+    for collector in application.findChildren(GarbageCollector):
+        collector.end()
+
+
+def _note_thread(phase: str, _told: dict[str, int]) -> None:
+    if phase == "start" and threading.current_thread() is not threading.main_thread():
+        _elsewhere.append(threading.current_thread().name)
+
+
 @pytest.fixture(autouse=True)
 def _garbage_goes_here(qapp: QApplication) -> Iterator[None]:
-    """Widgets are destroyed in this thread, as in the application."""
-    collector = GarbageCollector(qapp)
+    """Widgets are destroyed in this thread, as in the application, between two tests too.
+
+    Threads that a test leaves behind would collect its widgets.
+    """
+    collect_here(qapp)
+    if _note_thread not in gc.callbacks:
+        gc.callbacks.append(_note_thread)
     yield
-    collector.end()
+    seen = _elsewhere.copy()
+    _elsewhere.clear()
+    assert seen == []
 
 
 @pytest.fixture(autouse=True)

@@ -108,10 +108,8 @@ def test_it_ends_as_it_began(qapp: QApplication) -> None:
 
 
 def test_an_application_has_one(qapp: QApplication) -> None:
-    collect_here(qapp)
-    collect_here(qapp)
-    (collector,) = qapp.findChildren(GarbageCollector)
-    collector.end()
+    assert collect_here(qapp) is collect_here(qapp)
+    assert len(qapp.findChildren(GarbageCollector)) == 1
 
 
 def test_who_waits_for_work_is_let_go_of_in_the_windows_thread(qtbot: QtBot) -> None:

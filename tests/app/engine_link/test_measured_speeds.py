@@ -246,6 +246,7 @@ def test_deleting_them_in_the_settings_forgets_them_in_this_run_too(desk: Desk) 
     window = desk.assembly.window
     desk.bot.waitUntil(lambda: bool(window.findChildren(PrivacyPage)))  # made after the first one
     (page,) = window.findChildren(PrivacyPage)
+    desk.bot.waitUntil(lambda: StoredData.MEASURED in page.places)  # filled row by row
     row = page.places[StoredData.MEASURED]
     (button,) = row.buttons.findChildren(QPushButton)
     button.click()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
 from time import perf_counter
 
 import pytest
@@ -27,15 +25,13 @@ SHOWN_S, FRAME_S = 0.1, 0.016
 
 
 @pytest.fixture
-def view(theme: Theme, qtbot: QtBot) -> Iterator[RowsView]:  # noqa: ARG001 - its look
+def view(theme: Theme, qtbot: QtBot) -> RowsView:  # noqa: ARG001 - its look
     made = RowsView("Models", found_row, lambda each: each.repo)
     qtbot.addWidget(made)
     made.resize(420, 700)
     made.show()
     qtbot.waitExposed(made)
-    gc.disable()
-    yield made
-    gc.enable()
+    return made
 
 
 def picture(view: RowsView) -> None:

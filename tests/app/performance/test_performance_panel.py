@@ -85,11 +85,7 @@ def own_ms(frame: Callable[[], None]) -> float:
         return 1000 * (time.thread_time() - start)
 
     gc.collect()
-    gc.disable()
-    try:
-        return least(once, ENOUGH_MS, attempts=15)
-    finally:
-        gc.enable()
+    return least(once, ENOUGH_MS, attempts=15)
 
 
 def test_many_events_are_one_repaint(qtbot: QtBot, panel: PerformancePanel) -> None:

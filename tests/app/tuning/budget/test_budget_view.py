@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -394,11 +393,7 @@ def quickest(act: Callable[[], None]) -> float:
         QApplication.processEvents()
         return thread_time() - started
 
-    gc.disable()
-    try:
-        return least(once, ENOUGH_S, attempts=20)
-    finally:
-        gc.enable()
+    return least(once, ENOUGH_S, attempts=20)
 
 
 @pytest.mark.release(reason="a stopwatch")
