@@ -186,9 +186,9 @@ class QuestionId:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Tell how many tokens a request would have the model read; waits for a model.
+    """Tell how many tokens a request would have a model read, or why it cannot; waits for one.
 
-    `spelled`: tell the tokens, too, and why where it cannot be read.
+    `spelled`: tell the tokens, too.
     """
 
     request: ChatRequest

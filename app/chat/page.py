@@ -39,7 +39,6 @@ from app.tools.access import ToolAccess
 from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.elided import ElidedLabel
 from app.widgets.scroller import scroller
-from engine.commands import Stop
 from engine.language import tr
 
 if TYPE_CHECKING:
@@ -105,6 +104,7 @@ class ChatPage(QWidget):
         self._arrange()
         self._connect_session()
         self._connect_widgets()
+        self.status_line.cancel_asked.connect(running.call_off)
         bridge.status_changed.connect(self._show_status)
         settings.changed.connect(self._show_reading)
         self._show_reading(settings.value)
@@ -160,7 +160,6 @@ class ChatPage(QWidget):
         self.left_out.moved.connect(self.transcript.set_unseen)
         self.composer.stop_asked.connect(session.stop)
         self.outgoing.waits_changed.connect(self._update)
-        self.status_line.cancel_asked.connect(lambda: self._bridge.submit(Stop()))
 
     def add_to_header(self, widget: QWidget) -> None:
         """Put something into the line above the messages, left of the last button."""

@@ -44,17 +44,31 @@ class Asker(QObject):
         self.forget()
         self._bridge.ask(replace(question, id=self._id), partial(self._hear, then))
 
-    def count(self, build: Callable[[], ChatRequest], then: Callable[[int], None]) -> None:
+    def count(
+        self,
+        build: Callable[[], ChatRequest],
+        then: Callable[[int], None],
+        refused: Callable[[], None] = lambda: None,
+    ) -> None:
         """Ask for the tokens of a request.
 
-        `build` makes it, beside the window's thread: conversations can be long.
+        Args:
+            build: makes it, beside the window's thread: conversations can be long.
+            then: gets the tokens.
+            refused: called instead where the model's template does not take the request.
         """
         self.forget()
         number = self._id
 
+        def take(counted: Counted) -> None:
+            if counted.refused:
+                refused()
+            else:
+                then(counted.prompt_tokens)
+
         def submit(request: ChatRequest) -> None:
             if number == self._id:
-                self.ask(Count(request), lambda counted: then(counted.prompt_tokens))
+                self.ask(Count(request), take)
 
         in_background(self, build, submit, _raise)
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_link.bridge import EngineBridge
-from app.engine_link.status import EngineStatus, same_load
+from app.engine_link.status import EngineStatus, Phase, same_load
 from app.settings import SettingsStore
 from app.settings.profiles import ModelProfile
-from engine.commands import Command, DraftChoice, Load, Mode, Unload
+from app.signals import TypedSignal
+from engine.commands import Command, DraftChoice, Load, Mode, Stop, Unload
 from engine.events import Calibrated, Compared, Failed, PlanReady, Unloaded
 
 
@@ -36,6 +37,11 @@ class Running(QObject):
     fell_back = Signal(str)
     """The model runs automatically instead of as it was kept; the reason in a sentence."""
 
+    called_off = TypedSignal[Load]()
+    """The user has called off this load; the model from before runs, or none."""
+    measuring_called_off = Signal()
+    """The user has called off a measurement."""
+
     def __init__(
         self,
         bridge: EngineBridge,
@@ -56,6 +62,9 @@ class Running(QObject):
         """The load that was last made of a kept profile, or instead of it."""
         self._refused: Failed | None = None
         """Why `_kept`, or what it gives way to, was not possible."""
+        self._stopped: Load | None = None
+        """The load that is called off: its end has not come yet."""
+        self._measuring_stopped = False
         self._file_name = ""
         """Name that its files give to the loaded model."""
         self.falls_back = False
@@ -63,8 +72,8 @@ class Running(QObject):
         bridge.started.connect(self._started)
         bridge.subscribe(PlanReady, self._loaded)
         bridge.subscribe(Failed, self._note_failure)
-        for measured in (Calibrated, Compared):
-            bridge.subscribe(measured, lambda _event: self._forget_failure())
+        bridge.subscribe(Calibrated, lambda event: self._measured(whole=event.speeds is not None))
+        bridge.subscribe(Compared, lambda event: self._measured(whole=event.complete))
         bridge.subscribe(Unloaded, self._unloaded)
         bridge.status_changed.connect(lambda _status: self.changed.emit())
 
@@ -143,7 +152,7 @@ class Running(QObject):
             load: how.
             keep: the draft was chosen just now; it is kept if both run.
         """
-        self._kept = load
+        self._kept, self._stopped = load, None
         if keep:
             self._asked, self._wanted = load, None
         self.bridge.submit(load)
@@ -152,6 +161,17 @@ class Running(QObject):
         """Load once more what failed."""
         if self.status.wanted is not None:
             self.bridge.submit(self.status.wanted)
+
+    def call_off(self) -> None:
+        """Stop a load or a measurement; a signal tells of it once the engine has."""
+        self._measuring_stopped = self.status.measuring_done is not None
+        if self.status.phase is Phase.LOADING and not self._measuring_stopped:
+            self._stopped = self.status.wanted
+        self.bridge.submit(Stop())
+
+    def load_again(self, load: Load) -> None:
+        """Load what was called off."""
+        self._submit(load)
 
     def unload(self) -> None:
         """Give the model's memory back."""
@@ -170,6 +190,10 @@ class Running(QObject):
             self._keep(last.model, wanted)
         self.apply(profile)
         self._wanted = wanted
+
+    def place_name(self, model: Path) -> str:
+        """Return the name of a model that is not in memory: the user's, else that of its place."""
+        return self.name_of(model, _named_by_place(model))
 
     def name_of(self, model: Path, otherwise: str) -> str:
         """Return the name that the user has given a model, or another one where there is none."""
@@ -216,6 +240,7 @@ class Running(QObject):
 
     def _submit(self, load: Load) -> None:
         self._forget_failure()
+        self._stopped = None
         self.bridge.submit(load)
         self.changed.emit()
         if self.pending:
@@ -237,6 +262,7 @@ class Running(QObject):
         load, refused = event.load, self._refused
         self._file_name = event.model_name
         self.bridge.call_model(self.name_of(event.model, event.model_name))
+        self._tell_called_off()
         if self._falls_back(refused):
             return
         if load is not None and load == self._asked:
@@ -249,16 +275,31 @@ class Running(QObject):
 
     def _note_failure(self, event: Failed) -> None:
         """Remember why a kept profile is not possible; what the engine runs next comes after it."""
+        if event.request_id is None:
+            self._stopped = None
         kept = self._kept
         refused = event.request_id is None and kept is not None and kept == self.status.wanted
         self.falls_back = refused and ModelProfile.of(kept) != ModelProfile() if kept else False
         self._refused = event if self.falls_back else None
 
-    def _forget_failure(self) -> None:
+    def _measured(self, *, whole: bool) -> None:
         """Forget a failed measurement, which no model goes away with."""
+        self._forget_failure()
+        stopped, self._measuring_stopped = self._measuring_stopped, False
+        if stopped and not whole:
+            self.measuring_called_off.emit()
+
+    def _forget_failure(self) -> None:
         self._refused, self.falls_back = None, False
 
+    def _tell_called_off(self) -> None:
+        """Nothing is said of a load that came too far to be stopped, or gave way to another."""
+        stopped, self._stopped = self._stopped, None
+        if stopped is not None and not same_load(stopped, self.status.loaded):
+            self.called_off.emit(stopped)
+
     def _unloaded(self, _event: Unloaded) -> None:
+        self._tell_called_off()
         if not self._falls_back(self._refused):
             self._forget_failure()
 

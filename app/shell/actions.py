@@ -16,7 +16,6 @@ from app.shell.page_names import KEYS as PAGE_KEYS
 from app.shell.page_names import PageName
 from app.theme.theme import ThemeChoice
 from app.tuning.run_button import KEYS as RUN_KEYS
-from engine.commands import Stop
 from engine.language import tr
 
 if TYPE_CHECKING:
@@ -211,7 +210,7 @@ class WindowActions(QObject):
         elif self._window.pages.shown is None and self._services.settings.value.first_start:
             self._services.settings.change(first_start=False)
         elif status.phase is Phase.LOADING or status.measuring or status.aside is not None:
-            self._services.bridge.submit(Stop())
+            self._services.models.running.call_off()
         elif self._window.pages.shown is not None:
             self._window.pages.show_chat()
         else:

@@ -15,6 +15,7 @@ from app.notices import Action, Notice, report, tell, withdraw
 from app.session.session import ChatSession
 from app.settings import SettingsStore
 from app.tuning.refusal import button_words, may_fit_later, refusal
+from engine.commands import Load
 from engine.events import Failed, FailureKind, PlanReady
 from engine.language import number, sentences, tr
 
@@ -30,10 +31,13 @@ class LoadNotices(QObject):
         self._settings = settings
         self._running, self._bridge, self._session = running, running.bridge, session
         self._failure: Notice | None = None
+        self._called_off: Notice | None = None
         running.waiting.connect(
             lambda: tell(tr("The change takes effect when this answer is finished."))
         )
         running.fell_back.connect(self._tell_fallback)
+        running.called_off.connect(self._offer_again)
+        running.measuring_called_off.connect(lambda: tell(tr("Measuring was cancelled.")))
         self._bridge.plan_changed.connect(self._plan_changed)
         self._bridge.subscribe(PlanReady, self._loaded)
         self._bridge.subscribe(Failed, self._failed)
@@ -41,10 +45,25 @@ class LoadNotices(QObject):
     def _tell_fallback(self, cause: str) -> None:
         tell(sentences(tr("Your last settings don't fit right now; using Automatic."), cause))
 
+    def _offer_again(self, load: Load) -> None:
+        """Escape calls a load off on every page, and may have been meant for something else."""
+        again = partial(self._running.load_again, load)
+        now = self._bridge.status.loaded
+        if now is not None and now.model == load.model:
+            words = tr("The change was cancelled: the model runs as before.")
+            self._called_off = tell(words, (tr("Apply again"), again))
+            return
+        words = tr("Loading “{model}” was cancelled.")
+        words = words.format(model=self._running.place_name(load.model))
+        if self._bridge.status.plan is None:
+            words = sentences(words, tr("No model is loaded."))
+        self._called_off = tell(words, (tr("Load again"), again))
+
     def _plan_changed(self, before: EngineStatus) -> None:
         now = self._bridge.status
         if not same_load(before.loaded, now.loaded):
             withdraw(self._failure)
+            withdraw(self._called_off)
 
     def _compare_context(self, event: PlanReady) -> None:
         """Tell where a model sees less than the last time, which nobody has asked for."""

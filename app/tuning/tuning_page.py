@@ -84,7 +84,7 @@ class TuningPage(PageFrame):
         self.bar.apply_asked.connect(self._apply)
         self.bar.now_asked.connect(self._apply_now)
         self.bar.undo_asked.connect(self._undo)
-        self.bar.cancel_asked.connect(lambda: bridge.submit(Stop()))
+        self.bar.cancel_asked.connect(self._running.call_off)
         self.choosing.changed.connect(self._chosen)
         self.previews.changed.connect(self._soon)
         self._measured.changed.connect(self._soon)

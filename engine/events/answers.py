@@ -348,7 +348,7 @@ class Counted:
     Attributes:
         ids: its tokens, where they were asked for.
         text: what they spell, likewise.
-        refused: why it cannot be read, likewise, in words.
+        refused: why it cannot be read, in words; nothing is counted then.
     """
 
     at: float

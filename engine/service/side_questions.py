@@ -109,7 +109,7 @@ class SideQuestions(Generic[Q, Told]):
 class TokenCounter(SideQuestions[Count, Counted]):
     """Answers `Count`, once there is a model.
 
-    For a conversation that its template does not take, there is no answer.
+    Of a conversation that its template does not take it tells why.
     What the tokenizer has encoded lately it still knows, so a growing conversation costs what is
     new in it, and an answer to what was counted need not encode it again.
 
@@ -143,8 +143,6 @@ class TokenCounter(SideQuestions[Count, Counted]):
         try:
             ids = read(request, template, tokenizer).ids
         except UserFixable as error:
-            if not question.spelled:
-                raise
             return replace(counted, refused=str(error))
         counted = replace(counted, prompt_tokens=len(ids))
         if not question.spelled:

@@ -18,6 +18,7 @@ from engine.commands import (
     Calibrate,
     Command,
     Compare,
+    Count,
     Generate,
     Load,
     Preview,
@@ -27,6 +28,7 @@ from engine.commands import (
 from engine.events import (
     Calibrated,
     CalibrationProgress,
+    Counted,
     Event,
     Failed,
     Finished,
@@ -57,6 +59,8 @@ class Script:
     fail_load: Failed | None = None
     load_gate: threading.Event | None = None
     """A load waits for it."""
+    stops_loads: bool = True
+    """False: a load that is called off was too far to be stopped."""
     reason: FinishReason = FinishReason.STOP
     requests: list[ChatRequest] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
@@ -67,6 +71,10 @@ class Script:
     """What `Preview` is answered with; None: with silence."""
     announce: Callable[[Load], PlanSummary] | None = None
     """The plan of a load; None: `plan`, whatever is asked for."""
+    counting: bool = True
+    """False: `Count` is answered with silence."""
+    uncountable: str = ""
+    """Why no request can be counted, if none can."""
     speeds: Speeds | None = None
     """What `Calibrate` ends in; it waits for `gate`, or to be stopped, and then has none."""
     compare: list[Event] = field(default_factory=list)
@@ -95,6 +103,7 @@ class FakeEngine(ScriptedEngine):
         self._script = script
         self._queue: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self._stop = threading.Event()
+        self._called_off = threading.Event()
         self._loaded: Load | None = None
         self._thread = threading.Thread(target=self._run, name="fake-engine", daemon=True)
         self._thread.start()
@@ -102,6 +111,12 @@ class FakeEngine(ScriptedEngine):
     def submit(self, command: Command) -> None:
         self._script.commands.append(command)
         if self._script.preview is None and isinstance(command, Preview):
+            return
+        if isinstance(command, Count) and not self._script.counting:
+            return
+        if isinstance(command, Count) and self._script.uncountable:
+            refused = self._script.uncountable
+            self._emit(Counted(perf_counter(), command.id, 0, self.context, refused=refused))
             return
         self.preview, self.context = self._script.preview or previewed, self._script.plan.context
         super().submit(command)
@@ -112,6 +127,10 @@ class FakeEngine(ScriptedEngine):
     def perform(self, command: Command) -> None:
         if isinstance(command, Stop) or (isinstance(command, Load) and not command.after_answer):
             self._stop.set()
+        if isinstance(command, Load):
+            self._called_off.clear()
+        if command == Stop() and self._script.stops_loads:
+            self._called_off.set()
         if not isinstance(command, Stop):
             self._queue.put(command)
 
@@ -142,17 +161,24 @@ class FakeEngine(ScriptedEngine):
 
     def _load(self, load: Load) -> None:
         if self._script.load_gate is not None:
-            self._script.load_gate.wait()
+            while not self._script.load_gate.wait(0.005) and not self._called_off.is_set():
+                pass
+        if self._called_off.is_set():
+            self._tell_loaded()
+            return
         if self._script.fail_load is not None:
             self._emit(self._script.fail_load)
-            if self._loaded is None:
-                self._emit(Unloaded(perf_counter()))
-            else:
-                self._announce(self._loaded)
+            self._tell_loaded()
             return
         self._emit(LoadProgress(perf_counter(), "Reading weights", 0.4))
         self._loaded = load
         self._announce(load)
+
+    def _tell_loaded(self) -> None:
+        if self._loaded is None:
+            self._emit(Unloaded(perf_counter()))
+        else:
+            self._announce(self._loaded)
 
     def _compare(self) -> None:
         self._stop.clear()

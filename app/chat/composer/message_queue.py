@@ -3,7 +3,7 @@
 They wait in their conversation, and are sent while it is on show. Behind an answer that failed,
 filled the context or repeated itself they go on waiting, until they are sent by hand or something
 else was answered. Each is counted as it comes: one that does not fit into the context says so, and
-is not sent by itself.
+is not sent by itself. Nor is one of which that is not known yet: it goes on waiting for the count.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ class MessageQueue(QObject):
         self._waiting: dict[int | None, list[Draft]] = {}
         self._tokens: dict[Draft, int] = {}
         self._fill: Fill | None = None
+        self._filled_by: int | None = None
+        """The newest message that `_fill` is about."""
         self._told: Draft | None = None
         self._urgent = False
         self._turn = QTimer(self, singleShot=True, interval=0)
@@ -74,12 +76,23 @@ class MessageQueue(QObject):
 
     def follow_fill(self, fill: Fill | None) -> None:
         """Take in how full the conversation on show is without what waits; None: not known."""
-        self._fill = fill
+        self._fill, self._filled_by = fill, self._newest
         if fill is None:
             self._told = None
             self._count()  # another conversation's may have waited for it
         if self.waiting:
-            self._show()
+            self._follow()
+
+    def follow_refusal(self) -> None:
+        """Nobody can count the conversation on show: the engine says why when a message is sent."""
+        plan = self._bridge.status.plan
+        if plan is not None:
+            self.follow_fill(Fill(0, plan.context))
+
+    @property
+    def lacks_fill(self) -> bool:
+        """True if messages wait for a count of the conversation on show, as it is now."""
+        return bool(self.waiting) and (self._fill is None or self._filled_by != self._newest)
 
     def count_again(self) -> None:
         """Count all of them: another model counts in another way."""
@@ -105,6 +118,11 @@ class MessageQueue(QObject):
     def _key(self) -> int | None:
         current = self._session.current
         return None if current is None else current.id
+
+    @property
+    def _newest(self) -> int | None:
+        messages = self._session.messages
+        return messages[-1].id if messages else None
 
     def _follow(self) -> None:
         self._show()
@@ -132,13 +150,14 @@ class MessageQueue(QObject):
 
         def counted(tokens: int) -> None:
             self._tokens[new] = tokens
-            self._show()
+            self._follow()
             self.recounted.emit()
             self._count()
 
         message = StoredMessage(UNSENT, Role.USER, with_attachments(new.attachments, new.text))
         setup = replace(self._session.sent_setup, system_prompt="")
-        self._asker.count(partial(counted_request, [message], setup), counted)
+        build = partial(counted_request, [message], setup)
+        self._asker.count(build, counted, refused=lambda: counted(0))
 
     def _send_next(self) -> None:
         messages, waiting = self._session.messages, self.waiting
@@ -146,11 +165,7 @@ class MessageQueue(QObject):
         if not waiting or self._session.busy or held:
             return
         key, draft = self._key, waiting[0]
-        fill = None if self._fill is None else self._with(draft, self._fill)
-        if fill is not None and not fill.fits and not self._urgent:
-            if draft is not self._told:
-                self._told = draft
-                self.too_long.emit(draft, fill.used)
+        if not self._urgent and not self._has_room(draft):
             return
         if self._session.send(with_attachments(draft.attachments, draft.text)):
             self._urgent = False
@@ -158,6 +173,24 @@ class MessageQueue(QObject):
             if key != self._key:  # it has begun the conversation, in which the others wait now
                 self._waiting[self._key] = self._waiting.pop(key)
             self._follow()
+
+    def _has_room(self, draft: Draft) -> bool:
+        """Return whether a message is known to fit; says so once where it is known not to.
+
+        Every count that comes asks again. Where a server has the model nobody can say.
+        """
+        plan = self._bridge.status.plan
+        if plan is None:
+            return False
+        if not plan.host and (self.lacks_fill or draft not in self._tokens):
+            return False
+        fill = None if self._fill is None else self._with(draft, self._fill)
+        if fill is None or fill.fits:
+            return True
+        if draft is not self._told:
+            self._told = draft
+            self.too_long.emit(draft, fill.used)
+        return False
 
     def _edit(self, draft: Draft) -> None:
         self._remove(draft)

@@ -306,6 +306,7 @@ class Outgoing(QObject):
 
     def _forget_fill(self) -> None:
         """Count anew, as other messages are on show."""
+        self._asker.forget()
         self._queue.follow_fill(None)
         self._stale()
 
@@ -317,6 +318,7 @@ class Outgoing(QObject):
             here = [file for file, place in self._reading.items() if place == self._key]
             self._reading.update(dict.fromkeys(here, key))
             self._key = key
+        self._asker.forget()  # it was asked about fewer messages
         self._stale()
 
     def _restore(self, draft: Draft) -> None:
@@ -475,15 +477,17 @@ class Outgoing(QObject):
         if self._session.shows_live:  # every round says how long the conversation is
             self._count_ahead()
             return
-        unsent = self._unsent()
-        messages = [*self._session.messages, *unsent]
+        queue, session = self._queue, self._session
+        first = queue.lacks_fill  # what waits has its turn without what is typed
+        unsent = [] if first else self._unsent()
+        messages = [*session.messages, *unsent]
         if not messages:
             self._asker.forget()
             self._show_fill(0)
             return
-        session = self._session
         build = partial(counted_request, messages, session.sent_setup, session.offers())
-        self._asker.count(build, partial(self._show_fill, with_unsent=bool(unsent)))
+        counted = partial(self._show_fill, with_unsent=bool(unsent))
+        self._asker.count(build, counted, queue.follow_refusal if first else lambda: None)
 
     def _count_ahead(self) -> None:
         """Count what is typed while an answer is written: it comes on top of each round's count."""
@@ -500,9 +504,12 @@ class Outgoing(QObject):
     def _show_fill(self, tokens: int, *, with_unsent: bool = False) -> None:
         plan = self._bridge.status.plan
         if plan is not None:
-            self._fill_is_current = not self._pause.isActive()
             if not with_unsent:
                 self._queue.follow_fill(Fill(tokens, plan.context))
+                if self._unsent():  # it was only for what waits
+                    self._count()
+                    return
+            self._fill_is_current = not self._pause.isActive()
             before = self._queue.tokens if self._session.busy else 0
             fill = Fill(tokens + before, plan.context)
             self._composer.meter.show_fill(fill)

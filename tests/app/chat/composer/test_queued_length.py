@@ -97,3 +97,100 @@ def test_what_is_taken_out_is_not_kept(narrow: Desk) -> None:
     for left in (1, 0):
         narrow.chat.waiting.lines[0].remove_button.click()
         assert len(queue._tokens) == left
+
+
+def turn_over(desk: Desk) -> None:
+    """Wait until the answer has ended and the next message has had its turn."""
+    turn = desk.chat.outgoing._queue._turn
+    desk.bot.waitUntil(lambda: desk.session.live is None and not turn.isActive())
+    QApplication.processEvents()
+
+
+def leave_until_answered(desk: Desk) -> None:
+    """Go to another conversation and back once the answer has ended."""
+    first = desk.session.current
+    desk.session.open(None)
+    desk.script.gate.set()
+    desk.bot.waitUntil(lambda: desk.session.live is None)
+    desk.session.open(first)
+
+
+def test_back_in_a_conversation_what_does_not_fit_is_not_sent(narrow: Desk) -> None:
+    narrow.type_and_send(words(40))
+    leave_until_answered(narrow)
+    narrow.bot.waitUntil(narrow.chat.context_card.isVisible)
+    assert len(narrow.script.requests) == 1
+    assert narrow.chat.waiting.lines[0].state.startswith("Does not fit")
+
+
+@pytest.mark.parametrize("typed", ["", "typed meanwhile"])
+def test_back_in_a_conversation_what_fits_is_sent(narrow: Desk, typed: str) -> None:
+    """Also while something is typed there, which is no part of what is sent."""
+    narrow.type_and_send(words(10))
+    narrow.chat.composer.field.setPlainText(typed)
+    leave_until_answered(narrow)
+    narrow.bot.waitUntil(lambda: len(narrow.script.requests) == 2)
+    assert narrow.chat.composer.field.toPlainText() == typed
+    narrow.answered()
+    fills(narrow, 30 + 10 + 29 + len(typed.split()))
+
+
+def test_what_is_not_counted_when_its_turn_comes_waits_for_its_count(narrow: Desk) -> None:
+    narrow.script.counting = False
+    narrow.type_and_send(words(40))
+    narrow.script.gate.set()
+    turn_over(narrow)
+    assert len(narrow.script.requests) == 1
+    narrow.script.counting = True
+    narrow.chat.outgoing._queue.count_again()
+    narrow.bot.waitUntil(narrow.chat.context_card.isVisible)
+    assert len(narrow.script.requests) == 1
+
+
+def test_what_waits_for_its_count_is_sent_by_hand_at_once(narrow: Desk) -> None:
+    narrow.script.counting = False
+    narrow.type_and_send(words(10))
+    leave_until_answered(narrow)
+    turn_over(narrow)
+    assert len(narrow.script.requests) == 1
+    narrow.chat.waiting.lines[0].send_button.click()
+    narrow.bot.waitUntil(lambda: len(narrow.script.requests) == 2)
+
+
+def test_what_waits_for_its_count_is_sent_by_the_next_model(narrow: Desk) -> None:
+    """No message goes to no model, and none is stuck behind one that has gone."""
+    narrow.script.counting = False
+    narrow.type_and_send(words(10))
+    narrow.script.gate.set()
+    turn_over(narrow)
+    running, bridge = narrow.assembly.models.running, narrow.assembly.bridge
+    load = bridge.status.loaded
+    assert load is not None
+    running.unload()
+    narrow.bot.waitUntil(lambda: bridge.status.plan is None)
+    turn_over(narrow)
+    assert len(narrow.script.requests) == 1
+    narrow.script.counting = True
+    running.begin(load)
+    narrow.bot.waitUntil(lambda: len(narrow.script.requests) == 2)
+
+
+def test_what_cannot_be_counted_is_sent(narrow: Desk) -> None:
+    """The engine says what is wrong with it."""
+    narrow.script.uncountable = "The template says no."
+    narrow.type_and_send(words(10))
+    leave_until_answered(narrow)
+    narrow.bot.waitUntil(lambda: len(narrow.script.requests) == 2)
+
+
+def test_an_answer_stopped_before_its_first_word_counts(narrow: Desk) -> None:
+    """The message that it was to answer fills the context all the same."""
+    narrow.script.gate.set()
+    narrow.answered()
+    narrow.script.gate.clear()
+    narrow.script.hold_after = 0
+    narrow.type_and_send(words(10))
+    narrow.type_and_send(words(25))
+    narrow.session.stop()
+    narrow.bot.waitUntil(narrow.chat.context_card.isVisible)
+    assert len(narrow.script.requests) == 2
