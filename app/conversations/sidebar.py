@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent
 from PySide6.QtWidgets import (
+    QApplication,
     QLabel,
     QListView,
     QProgressBar,
@@ -243,6 +244,10 @@ class Sidebar(QWidget):
             self._empty.setText(text)
         else:
             return
+        focus = QApplication.focusWidget()
+        if focus is not None and self._stack.isAncestorOf(focus):
+            # A sentence has no use for the keyboard.
+            (self.search if searching else self.new_button).setFocus()
         self._stack.setCurrentWidget(self._empty)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,8 @@ class ModelsPage(PageFrame):
         for tab in self.tabs.values():
             self._lists.addWidget(tab.side)
             self._details.addWidget(tab.detail_side)
+            for first, second in pairwise((self.search.stops[-1], tab.view, tab.action)):
+                self.setTabOrder(first, second)
         self._splitter.setChildrenCollapsible(False)
         self._splitter.setHandleWidth(12)
         self._splitter.setProperty("look", "open")

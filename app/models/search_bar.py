@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import pairwise
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QComboBox, QLabel, QPushButton, QWidget
@@ -10,6 +11,7 @@ from PySide6.QtWidgets import QButtonGroup, QComboBox, QLabel, QPushButton, QWid
 from app.models.model_texts import PACKAGINGS
 from app.signals import TypedSignal
 from app.widgets.boxes import hbox, vbox
+from app.widgets.button_group import keep_tab_on_checked
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
 from app.widgets.search_field import SearchField
@@ -75,7 +77,16 @@ class SearchBar(QWidget):
         self._fill()
         self._arrange()
         self._connect()
+        keep_tab_on_checked(self._group)
         self.show_tab(self.tab)
+        for first, second in pairwise(self.stops):
+            self.setTabOrder(first, second)
+
+    @property
+    def stops(self) -> list[QWidget]:
+        """Return the widgets that Tab goes through, in order."""
+        boxes = self.packaging_box, self.order_box
+        return [*self.tabs.values(), self.field, self.button, *boxes]
 
     @property
     def words(self) -> str:

@@ -16,6 +16,7 @@ from app.performance.sight import Sight
 from app.performance.tokens import AnswerTokens
 from app.theme.fonts import scaled
 from app.theme.theme import current
+from app.widgets.button_group import keep_tab_on_checked
 from app.widgets.painted import SIDE, ground
 from app.widgets.table import Table
 from engine.language import tr
@@ -65,6 +66,7 @@ class TokenView(PaintedView):
         group = QButtonGroup(self)
         for button in self.buttons.values():
             group.addButton(button)
+        keep_tab_on_checked(group)
         self._growing = QTimer(self, singleShot=True, interval=0)
         self._growing.timeout.connect(self._grow)
         sight.pointed.connect(self._pointed)

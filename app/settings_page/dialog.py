@@ -14,6 +14,7 @@ from app.settings.store import SettingsStore
 from app.settings_page.page import Panel, SettingsPage
 from app.theme.theme import Theme, ui_font
 from app.widgets.boxes import vbox
+from app.widgets.enter import enter_presses
 from engine.language import tr
 
 
@@ -40,8 +41,9 @@ class SettingsDialog(QDialog):
         self.page.sections.setFocus()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Escape leaves one thing after the other."""
+        """Escape leaves one thing after the other; Enter presses a button."""
         if event.key() == Qt.Key.Key_Escape and self.page.search.text():
             self.page.search.clear()
             return
-        super().keyPressEvent(event)
+        if not enter_presses(event):
+            super().keyPressEvent(event)

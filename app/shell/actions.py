@@ -54,6 +54,7 @@ class WindowActions(QObject):
             _Row(tr("Find in this conversation"), "Ctrl+F", self._find),
             _Row(tr("Go to the message field"), "Ctrl+L", chat.composer.field.setFocus),
             _Row(tr("Go to the conversations"), "Ctrl+1", self._focus_list),
+            _Row(tr("Go to the newest notice"), "F6", window.banners.take_keyboard),
             *(
                 _Row(tr(name.value), PAGE_KEYS[name], partial(window.pages.toggle, name))
                 for name in PageName

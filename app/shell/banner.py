@@ -6,7 +6,15 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QLabel, QPlainTextEdit, QPushButton, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QBoxLayout,
+    QFrame,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QWidget,
+)
 
 from app.notices import Notice, NoticeKind
 from app.theme.icons import IconButton, icon
@@ -66,6 +74,12 @@ class Banner(QFrame):
         self._reader = self._make_reader() if self._details else None
         self._arrange()
         self._recolour()
+
+    def take_keyboard(self) -> None:
+        """Move the focus to the first button."""
+        buttons = (each for each in self.findChildren(QAbstractButton) if each.isVisible())
+        if (first := next(buttons, None)) is not None:
+            first.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """Return a size in which the text of a toast and its buttons are in one line."""

@@ -51,6 +51,8 @@ class BannerStack(QScrollArea):
         self._body: QWidget | None = None
         self._above = True
         self._banners: list[Banner] = []
+        self._before: QWidget | None = None
+        """Had the keyboard before `take_keyboard` took it."""
         self._inside = QWidget()
         self._waiting = plain_label("", self, "muted")
         dismiss = text_button(tr("Dismiss all"), self, self.clear)
@@ -87,6 +89,21 @@ class BannerStack(QScrollArea):
         focus = QApplication.focusWidget()
         pointed = self.rect().contains(self.mapFromGlobal(QCursor.pos()))
         return pointed or (focus is not None and self.isAncestorOf(focus))
+
+    def take_keyboard(self) -> None:
+        """Move the focus to the newest notice; it goes back once that has been left."""
+        newest = next((each for each in self._banners if not each.isHidden()), None)
+        if newest is None:
+            return
+        focus = QApplication.focusWidget()
+        if focus is not None and not self.isAncestorOf(focus):
+            self._before = focus
+        newest.take_keyboard()
+
+    def _give_keyboard_back(self) -> None:
+        before, self._before = self._before, None
+        if before is not None and isValid(before) and before.isVisible():
+            before.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def lie_over(self, body: QWidget) -> None:
         """Cover this part of the window from now on."""
@@ -138,6 +155,9 @@ class BannerStack(QScrollArea):
     def _remove(self, banner: Banner) -> None:
         self._banners.remove(banner)
         self._layout.removeWidget(banner)
+        focus = QApplication.focusWidget()
+        if focus is not None and banner.isAncestorOf(focus):
+            self._give_keyboard_back()
         banner.hide()
         banner.deleteLater()
         self._refresh()

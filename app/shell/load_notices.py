@@ -39,6 +39,7 @@ class LoadNotices(QObject):
         running.called_off.connect(self._offer_again)
         running.measuring_called_off.connect(lambda: tell(tr("Measuring was cancelled.")))
         self._bridge.plan_changed.connect(self._plan_changed)
+        self._bridge.status_changed.connect(self._status_changed)
         self._bridge.subscribe(PlanReady, self._loaded)
         self._bridge.subscribe(Failed, self._failed)
 
@@ -63,7 +64,12 @@ class LoadNotices(QObject):
         now = self._bridge.status
         if not same_load(before.loaded, now.loaded):
             withdraw(self._failure)
+
+    def _status_changed(self, status: EngineStatus) -> None:
+        """What was called off is not offered any more as soon as something else is loaded."""
+        if status.phase is Phase.LOADING and self._called_off is not None:
             withdraw(self._called_off)
+            self._called_off = None
 
     def _compare_context(self, event: PlanReady) -> None:
         """Tell where a model sees less than the last time, which nobody has asked for."""

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QMimeData, QSize, Qt, Signal
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import (
+    QCloseEvent,
+    QDragEnterEvent,
+    QDropEvent,
+    QKeyEvent,
+    QResizeEvent,
+    QShowEvent,
+)
 from PySide6.QtWidgets import QMainWindow, QSplitter, QStyle, QWidget
 
 from app.chat.page import ChatPage
@@ -43,6 +50,7 @@ from app.tools.access import ToolAccess
 from app.tuning.run_button import RunButton
 from app.tuning.run_choice import RunChoice
 from app.widgets.boxes import hbox, vbox
+from app.widgets.enter import enter_presses
 from engine.events import DeviceSample, MachineFound, MemoryHeld
 from engine.language import tr
 
@@ -186,6 +194,11 @@ class MainWindow(QMainWindow):
         """Watch what is dragged over the window, whichever widget would take it."""
         super().showEvent(event)
         self.windowHandle().installEventFilter(self.drop_overlay)  # again does no harm
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Enter presses a button."""
+        if not enter_presses(event):
+            super().keyPressEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
         """Take a model where nothing else takes what is dragged."""

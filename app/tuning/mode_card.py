@@ -47,6 +47,7 @@ class ModeCard(Card):
         """Return the widgets that Tab goes through, in order."""
         return [
             *(row.button for row in self.modes.rows.values()),
+            self.modes.others,
             *(row.button for row in self.drafts.rows.values()),
             self.drafts.folder_button,
             self.drafts.file_button,

@@ -470,6 +470,16 @@ def test_an_empty_list_says_so(sidebar: Sidebar, listed: ConversationList) -> No
     assert sidebar.new_button.hasFocus()
 
 
+def test_the_keyboard_is_not_lost_with_the_last_conversation(
+    sidebar: Sidebar, listed: ConversationList, add: Add, qtbot: QtBot
+) -> None:
+    add("One")
+    listed.refresh()
+    sidebar.focus_list()
+    qtbot.keyClick(sidebar.list, Qt.Key.Key_Delete)
+    assert sidebar.new_button.hasFocus(), "a sentence shows no focus"
+
+
 def test_the_open_conversation_stays_marked_and_the_selection_is_left_alone(
     sidebar: Sidebar, listed: ConversationList, add: Add, qtbot: QtBot
 ) -> None:

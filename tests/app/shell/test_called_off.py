@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from desk import Desk
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QPushButton
 
 from app.engine_link.status import Phase
 from app.notices import Notice
@@ -127,3 +128,40 @@ def test_a_measurement_that_escape_calls_off_is_told(desk: Desk, notices: list[N
     told(desk, notices, "Measuring was cancelled.")
     desk.tell(Calibrated(2.0, None))
     assert [each.text for each in notices].count("Measuring was cancelled.") == 1
+
+
+def test_the_notice_is_answered_by_keyboard(
+    desk: Desk, notices: list[Notice], tmp_path: Path
+) -> None:
+    desk.ready()
+    window, bot = desk.assembly.window, desk.bot
+    load = begin(desk, tmp_path / "other.gguf")
+    escape(desk)
+    told(desk, notices, "Loading “other” was cancelled.")
+    field = desk.chat.composer.field
+    field.setFocus()
+    bot.keyClick(window, Qt.Key.Key_F6)
+    button = QApplication.focusWidget()
+    assert isinstance(button, QPushButton)
+    assert button.text() == "Load again"
+    assert desk.script.load_gate is not None
+    desk.script.load_gate.set()
+    bot.keyClick(button, Qt.Key.Key_Return)
+    bot.waitUntil(lambda: desk.assembly.bridge.status.model == load.model)
+    assert field.hasFocus()
+    bot.keyClick(window, Qt.Key.Key_F6)
+    assert field.hasFocus(), "there is no notice any more"
+
+
+def test_what_was_called_off_is_not_offered_once_something_else_is_chosen(
+    desk: Desk, notices: list[Notice], tmp_path: Path
+) -> None:
+    desk.ready()
+    begin(desk, tmp_path / "other.gguf")
+    escape(desk)
+    notice = told(desk, notices, "Loading “other” was cancelled.")
+    assert notice.text in desk.banners.texts
+    begin(desk, tmp_path / "third.gguf")
+    assert desk.banners.texts == []
+    escape(desk)
+    told(desk, notices, "Loading “third” was cancelled.")

@@ -11,7 +11,7 @@ from time import perf_counter
 import pytest
 from desk import Desk
 from fake_engine import Script
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QWidget
 
@@ -122,6 +122,18 @@ def test_without_a_card_it_says_so(open_desk: Open) -> None:
     page = opened(desk, budgets.WITHOUT_CARD)
     assert "No GPU was found" in said(page.hardware)
     assert "no GPU memory" in said(page.memory)
+
+
+def test_tab_goes_from_top_to_bottom_without_a_card_too(open_desk: Open) -> None:
+    desk = open_desk(scripted(budgets.WITHOUT_CARD))
+    page = opened(desk, budgets.WITHOUT_CARD)
+    stops = [each for each in page.mode.stops if each.isVisible()]
+    assert page.mode.modes.others in stops
+    heights = [each.mapTo(page.mode, QPoint()).y() for each in stops]
+    assert heights == sorted(heights)
+    page.mode.modes.rows[Mode.AUTO].button.setFocus()
+    QTest.keyClick(page.mode.modes.rows[Mode.AUTO].button, Qt.Key.Key_Tab)
+    assert page.mode.modes.others.hasFocus()
 
 
 def test_dragging_changes_nothing_until_it_is_applied(card: Desk) -> None:

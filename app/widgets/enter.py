@@ -1,0 +1,24 @@
+"""Enter on a button, which Qt leaves to Space on most desktops."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QApplication, QPushButton, QToolButton
+
+
+def enter_presses(event: QKeyEvent) -> bool:
+    """Press the focused button as Space would, with a key that nobody had a use for.
+
+    A window asks with keys that came up to it. Returns whether the key was Enter on a button.
+    """
+    button = QApplication.focusWidget()
+    entered = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+    bare = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+    if not (entered and bare and isinstance(button, QPushButton | QToolButton)):
+        return False
+    if not event.isAutoRepeat():
+        for kind in (QEvent.Type.KeyPress, QEvent.Type.KeyRelease):
+            space = QKeyEvent(kind, Qt.Key.Key_Space, Qt.KeyboardModifier.NoModifier)
+            QApplication.postEvent(button, space)  # goes with the button, which may go at once
+    return True
