@@ -169,7 +169,7 @@ def in_background(
 
 
 def in_own_thread(call: Callable[[], None], name: str) -> None:
-    """Run `call` in a new thread; who it refers to is let go of in the window's, as ever."""
+    """Run `call` in a thread of its own; the window's lets go of what it refers to."""
     kept = [call]
     over = _courier().expect(lambda _nothing: kept.clear())
 
