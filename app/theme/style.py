@@ -85,7 +85,7 @@ QToolButton[look="chip"]:hover { background: $hover; }
 """
 
 _PUSH_BUTTONS = """
-QPushButton { background: $surface; color: $text; border: 1px solid $border_strong;
+QPushButton { outline: none; background: $surface; color: $text; border: 1px solid $border_strong;
     border-radius: ${radius}px; padding: 6px 14px; icon-size: ${icon_side}px; }
 QPushButton:hover { background: $hover; }
 QPushButton:pressed { background: $selected; }

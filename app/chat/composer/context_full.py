@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QApplication
 
 from app.chat.composer.context_card import ContextCard, LargerContext
 from app.chat.composer.context_meter import Fill
@@ -40,6 +41,9 @@ class _Search:
 
 class ContextChoices(QObject):
     """Opens the card and carries out what is chosen; `go_on` sends or continues afterwards."""
+
+    left = Signal()
+    """The card closes with the keyboard in it."""
 
     def __init__(
         self,
@@ -102,6 +106,9 @@ class ContextChoices(QObject):
         """Close the card without doing anything."""
         self._asker.forget()
         self._go_on = lambda: None
+        focus = QApplication.focusWidget()
+        if focus is not None and self._card.isAncestorOf(focus):
+            self.left.emit()
         self._card.hide()
 
     def _look_for_room(self, plan: PlanSummary, unsent: Sequence[StoredMessage]) -> None:

@@ -84,6 +84,7 @@ class Outgoing(QObject):
         queue.too_long.connect(self._make_room)
         queue.recounted.connect(self._follow_queue)
         choices.parts_asked.connect(self._take_parts)
+        choices.left.connect(composer.field.setFocus)
         self._key: int | None = None
         self.attachments: list[Attachment] = []
         self._told: dict[Attachment, Notice] = {}

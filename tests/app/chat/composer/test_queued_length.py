@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from composing import OpenDesk, fills, opened, small, words
 from desk import Desk
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 
 
@@ -75,6 +76,19 @@ def test_a_waiting_message_is_sent_once_there_is_room(narrow: Desk) -> None:
     narrow.answered()
     assert len(narrow.script.requests[-1].messages) == 1
     assert not card.isVisible()
+
+
+def test_the_card_gives_the_keyboard_back(narrow: Desk) -> None:
+    """Not to the button beside it, which would take back what was chosen."""
+    narrow.type_and_send(words(40))
+    narrow.bot.waitUntil(lambda: narrow.chat.waiting.lines[0].state.startswith("Does not fit"))
+    narrow.script.gate.set()
+    card = narrow.chat.context_card
+    narrow.bot.waitUntil(lambda: card.isVisible() and card.leave_out_button.isEnabled())
+    card.leave_out_button.setFocus()
+    narrow.bot.keyClick(card.leave_out_button, Qt.Key.Key_Return)
+    narrow.bot.waitUntil(lambda: len(narrow.script.requests) == 2)
+    assert narrow.chat.composer.field.hasFocus()
 
 
 def test_what_waits_in_another_conversation_is_counted_once_it_is_on_show(narrow: Desk) -> None:
