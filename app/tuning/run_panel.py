@@ -18,6 +18,7 @@ from app.tuning.mode_list import ModeList
 from app.tuning.refusal_notice import RefusalNotice
 from app.tuning.run_choice import RunChoice
 from app.widgets.boxes import Spacing, fill, hbox, vbox
+from app.widgets.enter import enter_presses
 from app.widgets.labels import part_title, plain_label, say
 from app.widgets.popover import place_popup
 from app.widgets.scroller import scroller
@@ -124,11 +125,11 @@ class RunPanel(QFrame):
         self.page_asked.emit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Return applies from anywhere in the panel."""
+        """Return applies from anywhere in the panel but from its buttons, which it presses."""
         entered = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-        if entered and self.page_button.hasFocus():
-            self._leave()
-        elif entered and self.apply_button.isEnabled():
+        if enter_presses(event):
+            return
+        if entered and self.apply_button.isEnabled():
             self.apply()
         else:
             super().keyPressEvent(event)
@@ -177,9 +178,10 @@ class RunPanel(QFrame):
 
     def _order_tabs(self) -> None:
         """Set the order of Tab from top to bottom, whenever the drafts' buttons were made."""
-        rows = [*self.modes.rows.values(), *self.drafts.rows.values()]
         stops = [
-            *(row.button for row in rows),
+            *(row.button for row in self.modes.rows.values()),
+            self.modes.others,
+            *(row.button for row in self.drafts.rows.values()),
             self.drafts.folder_button,
             self.drafts.file_button,
             *self.memory.stops,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QApplication, QPushButton, QToolButton
+from shiboken6 import isValid
 
 
 def enter_presses(event: QKeyEvent) -> bool:
@@ -19,6 +20,7 @@ def enter_presses(event: QKeyEvent) -> bool:
         return False
     if not event.isAutoRepeat():
         for kind in (QEvent.Type.KeyPress, QEvent.Type.KeyRelease):
-            space = QKeyEvent(kind, Qt.Key.Key_Space, Qt.KeyboardModifier.NoModifier)
-            QApplication.postEvent(button, space)  # goes with the button, which may go at once
+            if isValid(button):  # what it opens may take it away
+                space = QKeyEvent(kind, Qt.Key.Key_Space, Qt.KeyboardModifier.NoModifier)
+                QApplication.sendEvent(button, space)
     return True

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QWidget
 
 from app.theme.fonts import scaled
 from app.widgets.boxes import vbox
+from app.widgets.enter import enter_presses
 from app.widgets.scroller import scroller
 
 _MARGIN = 1
@@ -55,6 +57,11 @@ class Popover(QFrame):
         self.inside = QWidget(self)
         vbox(scroller(self.inside, self), to=self, margins=_MARGIN)
         self._anchor: QPoint | None = None
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Enter presses a button."""
+        if not enter_presses(event):
+            super().keyPressEvent(event)
 
     def open_above(self, place: QPoint) -> None:
         """Open with the lower left corner at `place`, in screen coordinates."""

@@ -50,3 +50,16 @@ def test_enter_presses_a_button_of_the_settings(desk: Desk) -> None:
         desk.bot.keyClick(button, Qt.Key.Key_Return)
     assert dialog.isVisible()
     dialog.close()
+
+
+def test_enter_presses_a_button_of_a_panel(desk: Desk) -> None:
+    desk.ready()
+    desk.chat.open_setup()
+    panel = QApplication.activePopupWidget()
+    assert panel is not None
+    button = QPushButton("Try", panel, autoDefault=False)
+    button.show()
+    button.setFocus()
+    with desk.bot.waitSignal(button.clicked):
+        desk.bot.keyClick(button, Qt.Key.Key_Return)
+    panel.close()

@@ -89,6 +89,18 @@ def test_everything_can_be_chosen_with_keys(desk: Desk) -> None:
     assert desk.assembly.window.run_button.text().startswith("Dovetail")
 
 
+def test_return_on_a_button_of_the_panel_presses_it(desk: Desk) -> None:
+    panel = opened(desk)
+    panel.modes.rows[Mode.CPU].button.click()
+    assert panel.apply_button.isEnabled()
+    panel.drafts.file_button.setFocus()
+    press(Qt.Key.Key_Return)
+    dialog = desk.assembly.window.findChild(QFileDialog)
+    assert dialog is not None
+    assert len(loads(desk)) == 1, "nothing was applied"
+    dialog.close()
+
+
 def test_escape_changes_nothing(desk: Desk) -> None:
     panel = opened(desk)
     panel.modes.rows[Mode.PLAIN].button.click()
