@@ -16,6 +16,8 @@ from app.theme.theme import current, font_scale
 
 _BUTTON = 18
 _SIZES = (16, 18, 20, 24, 32, 40, 48, 64)
+_DISABLED = 0.4
+"""Opacity of what cannot be pressed."""
 
 
 @cache
@@ -48,6 +50,18 @@ def icon(name: str, colour: str) -> QIcon:
         renderer.render(painter, QRectF(0, 0, size, size))
         painter.end()
         result.addPixmap(pixmap)
+        result.addPixmap(_faint(pixmap), QIcon.Mode.Disabled)
+    return result
+
+
+def _faint(pixmap: QPixmap) -> QPixmap:
+    """Return an icon as a disabled button shows it; Qt's own is as bright as ours in the dark."""
+    result = QPixmap(pixmap.size())
+    result.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(result)
+    painter.setOpacity(_DISABLED)
+    painter.drawPixmap(0, 0, pixmap)
+    painter.end()
     return result
 
 
