@@ -77,9 +77,10 @@ class TimelineView(PaintedView):
         super().__init__(tr("Timeline of drafting and verifying"), sight, parent)
         self.setMouseTracking(True)
         self._turned = 0
-        self.closer = IconButton("plus", tr("Show less time"), self, shortcut="+")
-        self.farther = IconButton("minus", tr("Show more time"), self, shortcut="-")
+        # As they lie, from left to right: Tab goes so.
         self.whole = IconButton("fit", tr("Show the whole answer"), self, shortcut="0")
+        self.farther = IconButton("minus", tr("Show more time"), self, shortcut="-")
+        self.closer = IconButton("plus", tr("Show less time"), self, shortcut="+")
         self.whole.clicked.connect(self.sight.fit)
         self.closer.clicked.connect(lambda: self.sight.zoom(1))
         self.farther.clicked.connect(lambda: self.sight.zoom(-1))

@@ -178,6 +178,24 @@ def test_arrows_walk_the_rounds_at_once(desk: Desk, page: PerformancePage) -> No
     assert page.board.sight.rounds[0].index == newest.index - 1
 
 
+def test_tab_goes_through_the_timeline_s_buttons_from_left_to_right(
+    desk: Desk, page: PerformancePage
+) -> None:
+    show(desk, page)
+    timeline = page.board.timeline
+    timeline.setFocus()
+    met: list[QWidget] = []
+    for _ in range(3):
+        focus = QApplication.focusWidget()
+        assert focus is not None
+        desk.bot.keyClick(focus, Qt.Key.Key_Tab)
+        reached = QApplication.focusWidget()
+        assert reached is not None
+        met.append(reached)
+    assert met == [timeline.whole, timeline.farther, timeline.closer]
+    assert [each.x() for each in met] == sorted(each.x() for each in met)
+
+
 def test_files_are_written_beside_the_window(
     desk: Desk, page: PerformancePage, tmp_path: Path
 ) -> None:
