@@ -92,6 +92,7 @@ class ChatPage(QWidget):
         self._choices = ContextChoices(self.context_card, session, running)
         self.prompt_menu = PromptMenu(self.composer, settings, self)
         self.waiting = WaitingMessages(self)
+        self.waiting.followed_by = self.composer.field
         queue = MessageQueue(self.waiting, session, bridge)
         self.outgoing = Outgoing(
             self.composer, session, bridge, session.drafts, self._choices, queue

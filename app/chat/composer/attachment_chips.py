@@ -19,6 +19,7 @@ from app.theme.icons import IconButton, icon
 from app.theme.theme import current
 from app.widgets.boxes import hbox, vbox
 from app.widgets.flow_layout import FlowLayout
+from app.widgets.tab_order import tab_before
 from app.widgets.text_button import OPENER
 from engine.language import listed, tr, tr_count
 from engine.language.units import file_size
@@ -99,6 +100,12 @@ class AttachmentChip(QFrame):
         return button
 
     @property
+    def buttons(self) -> list[QToolButton]:
+        """Return its buttons, from left to right."""
+        some = self.text_button, self.encoding_button, self._remove
+        return [each for each in some if each is not None]
+
+    @property
     def about(self) -> str:
         """Size and tokens in words."""
         return self._about.text()
@@ -155,6 +162,8 @@ class AttachmentChips(QScrollArea):
         inside.setAutoFillBackground(False)
         self.viewport().setAutoFillBackground(False)
         self.chips: list[AttachmentChip] = []
+        self.followed_by: QWidget | None = None
+        """Comes after them where Tab goes."""
         self.hide()
 
     def show_files(self, files: Sequence[Attachment | ReadingFile]) -> None:
@@ -168,7 +177,10 @@ class AttachmentChips(QScrollArea):
         self.chips = kept
         shown = [chip.file for chip in kept]
         new = [file for file in files if file not in shown]
-        self.chips += map(self._make, new)
+        made = [self._make(file) for file in new]
+        self.chips += made
+        if self.followed_by is not None:
+            tab_before(self.followed_by, [each for chip in made for each in chip.buttons])
         self.setVisible(bool(self.chips))
         self._fit()
         if new and kept:

@@ -37,6 +37,7 @@ class Composer(QFrame):
         self.setProperty("look", "card")
         self.chips = AttachmentChips(self)
         self.field = MessageField(self)
+        self.chips.followed_by = self.field
         self.field.setAccessibleName(tr("Message"))
         self.field.setPlaceholderText(tr("Ask something, or type / for a prompt"))
         self.attach_button = IconButton("clip", tr("Attach files"), self, shortcut="Ctrl+O")

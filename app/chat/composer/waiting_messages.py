@@ -12,6 +12,7 @@ from app.signals import TypedSignal
 from app.theme.icons import IconButton
 from app.widgets.boxes import hbox, vbox
 from app.widgets.elided import ElidedLabel
+from app.widgets.tab_order import tab_before
 from engine.language import listed, tr
 
 
@@ -43,6 +44,11 @@ class WaitingMessage(QFrame):
         self.show_fill(None)
 
     @property
+    def buttons(self) -> tuple[IconButton, ...]:
+        """Return its buttons, from left to right."""
+        return self.send_button, self.edit_button, self.remove_button
+
+    @property
     def state(self) -> str:
         """Return what the line says of the message."""
         return self._state.text()
@@ -72,6 +78,8 @@ class WaitingMessages(QWidget):
         super().__init__(parent)
         self._column = vbox(to=self, spacing=4, margins=0)
         self.lines: list[WaitingMessage] = []
+        self.followed_by: QWidget | None = None
+        """Comes after them where Tab goes."""
         self.hide()
 
     def show_drafts(self, drafts: Sequence[Draft]) -> None:
@@ -83,6 +91,8 @@ class WaitingMessages(QWidget):
             line.hide()
             line.deleteLater()
         self.lines = [self._line(draft) for draft in drafts]
+        if self.followed_by is not None:
+            tab_before(self.followed_by, [each for line in self.lines for each in line.buttons])
         self.setVisible(bool(self.lines))
 
     def _line(self, draft: Draft) -> WaitingMessage:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from desk import Desk
 from fake_engine import Script
-from PySide6.QtCore import QMimeData
+from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtWidgets import QApplication
 
 OpenDesk = Callable[[Script | None], Desk]
 
@@ -28,6 +29,20 @@ def paste(desk: Desk, text: str) -> None:
     data = QMimeData()
     data.setText(text)
     desk.chat.composer.field.insertFromMimeData(data)
+
+
+def tabbed_back(desk: Desk, steps: int) -> list[str]:
+    """Return the names of what Shift+Tab comes to from the field."""
+    desk.chat.composer.field.setFocus()
+    met = []
+    for _ in range(steps):
+        focus = QApplication.focusWidget()
+        assert focus is not None
+        desk.bot.keyClick(focus, Qt.Key.Key_Tab, Qt.KeyboardModifier.ShiftModifier)
+        reached = QApplication.focusWidget()
+        assert reached is not None
+        met.append(reached.accessibleName())
+    return met
 
 
 def fills(desk: Desk, tokens: int) -> None:

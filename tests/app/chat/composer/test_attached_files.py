@@ -7,10 +7,10 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from composing import attach, paste, words
+from composing import attach, paste, tabbed_back, words
 from desk import Desk
-from PySide6.QtCore import QMimeData, QUrl
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtWidgets import QApplication, QFileDialog
 
 from app.chat.composer.message_field import LONG_PASTE
 from app.history import ChatSetup
@@ -38,6 +38,21 @@ def test_files_go_along_with_their_names(desk: Desk, tmp_path: Path) -> None:
     assert desk.chat.composer.chips.chips == []
     assert desk.session.current is not None
     assert desk.session.current.title == "What is in them?"
+
+
+def test_the_buttons_of_files_are_before_the_field_where_tab_goes(
+    desk: Desk, tmp_path: Path
+) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("hello")
+        attach(desk, tmp_path / name)
+    names = ["Remove “b.txt”", "Remove “a.txt”"]
+    assert tabbed_back(desk, 2) == names
+    focus = QApplication.focusWidget()
+    assert focus is not None
+    desk.bot.keyClick(focus, Qt.Key.Key_Return)
+    assert [each.name for each in desk.chat.outgoing.attachments] == ["b.txt"]
+    assert desk.chat.composer.field.hasFocus()
 
 
 def test_a_folder_goes_along_and_what_is_left_out_of_it_is_said(desk: Desk, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from composing import OpenDesk, fills, opened, small, words
+from composing import OpenDesk, fills, opened, small, tabbed_back, words
 from desk import Desk
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
@@ -208,3 +208,14 @@ def test_an_answer_stopped_before_its_first_word_counts(narrow: Desk) -> None:
     narrow.session.stop()
     narrow.bot.waitUntil(narrow.chat.context_card.isVisible)
     assert len(narrow.script.requests) == 2
+
+
+def test_the_buttons_of_what_waits_are_before_the_field_where_tab_goes(narrow: Desk) -> None:
+    narrow.type_and_send(words(5))
+    (line,) = narrow.chat.waiting.lines
+    names = [each.accessibleName() for each in line.buttons]
+    assert tabbed_back(narrow, 3) == names[::-1]
+    line.remove_button.setFocus()
+    narrow.bot.keyClick(line.remove_button, Qt.Key.Key_Return)
+    assert narrow.chat.waiting.lines == []
+    assert narrow.chat.composer.field.hasFocus()
