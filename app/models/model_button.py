@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QLineEdit, QMenu, QToolButton, QWidget, QWidgetAct
 
 from app.engine_link.status import EngineStatus, Phase
 from app.models.choice import ModelChoice
-from app.models.file_chooser import ask_for_model
 from app.models.model_texts import kind_beside
 from app.models.server_book import ServerBook
 from app.models.server_menu import ServerMenu
@@ -95,6 +94,8 @@ class ModelButton(QToolButton):
         self._ask(folder=True)
 
     def _ask(self, *, folder: bool) -> None:
+        from app.models.file_chooser import ask_for_model  # not for the first picture
+
         choice = self._choice
         ask_for_model(self.window(), choice.load_path, folder=folder, start=choice.usual_folder)
 

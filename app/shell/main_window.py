@@ -24,7 +24,6 @@ from app.conversations.sidebar import Sidebar
 from app.engine_link.bridge import EngineBridge
 from app.history import Conversation, Hit
 from app.models.choice import ModelChoice
-from app.models.file_chooser import FileChooser, dropped_model
 from app.models.host_badge import HostBadge
 from app.models.model_button import ModelButton
 from app.models.server_book import ServerBook
@@ -202,19 +201,19 @@ class MainWindow(QMainWindow):
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
         """Take a model where nothing else takes what is dragged."""
-        if dropped_model(event.mimeData()) is not None:
+        if _model_in(event.mimeData()) is not None:
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
         """Load the model."""
-        path = dropped_model(event.mimeData())
+        path = _model_in(event.mimeData())
         if path is not None:
             event.acceptProposedAction()
             self._services.models.load_path(path)
 
     def _drop_words(self, dragged: QMimeData) -> str:
         """Return what dropping this on the page on show would do; "" where nothing."""
-        model = dropped_model(dragged)
+        model = _model_in(dragged)
         if model is not None and self.pages.shown is PageName.MODELS:
             return tr("Drop to add {name} to your models").format(name=model.name)
         if model is not None:
@@ -350,6 +349,15 @@ class MainWindow(QMainWindow):
 
     def _choose_file(self, files: tuple[tuple[Path, int], ...]) -> None:
         """Let the user choose where a folder holds more than one model."""
+        from app.models.file_chooser import FileChooser  # not for the first picture
+
         chooser = FileChooser(files, self)
         chooser.chosen.connect(self._services.models.load)
         chooser.open()
+
+
+def _model_in(dragged: QMimeData) -> Path | None:
+    """Return the model among what is dragged."""
+    from app.models.file_chooser import dropped_model  # not for the first picture
+
+    return dropped_model(dragged)

@@ -59,6 +59,7 @@ SOON = (
 Each is a turn of the loop of its own: while a model is read, too, 15 ms of work take 50.
 """
 LATER = (
+    "app.models.file_chooser",
     "app.widgets.number_box",
     "app.settings_page.editors",
     "app.settings_page.rows",
