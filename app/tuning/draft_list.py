@@ -69,9 +69,7 @@ class DraftList(QWidget):
         self.rows[draft].button.setChecked(True)
         if mtp:
             self._say_whether_there(has_mtp is not False, draft)
-        told = choice.told
-        if draft is DraftChoice.AUTO and told is not None and told.plan is not None:
-            self._say_own(told.plan.draft)
+        self._say_own(choice)
         self.setEnabled(choice.profile.mode is not Mode.PLAIN)
         return list(self.rows) != before
 
@@ -81,10 +79,15 @@ class DraftList(QWidget):
         row.say(tr(about) if there else tr("This file has no MTP head."))
         row.button.setEnabled(there or draft is DraftChoice.MTP)
 
-    def _say_own(self, draft: str | None) -> None:
-        """Say which draft the automatic choice comes to."""
-        words = tr("Now: {draft}").format(draft=draft) if draft else tr("Now: none")
-        self.rows[DraftChoice.AUTO].say(words)
+    def _say_own(self, choice: RunChoice) -> None:
+        """Say which draft the automatic choice comes to, once it is chosen and that is known."""
+        row, (_, about) = self.rows[DraftChoice.AUTO], _CHOICES[DraftChoice.AUTO]
+        told = choice.told if choice.profile.draft is DraftChoice.AUTO else None
+        if told is None or told.plan is None or told.load.draft is not DraftChoice.AUTO:
+            row.say(tr(about))
+            return
+        draft = told.plan.draft
+        row.say(tr("Now: {draft}").format(draft=draft) if draft else tr("Now: none"))
 
     def fit(self, width: int) -> None:
         """Make room for so many logical pixels."""

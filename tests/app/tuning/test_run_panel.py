@@ -249,6 +249,23 @@ def test_drafts_on_this_disk_stay_in_the_list_whatever_is_chosen(
     assert panel.drafts.rows[here[0].path].button.text() == "small"
 
 
+def test_what_automatic_comes_to_is_said_while_it_is_chosen_only(desk: Desk) -> None:
+    panel = opened(desk)
+    automatic = panel.drafts.rows[DraftChoice.AUTO]
+    assert automatic.about.text().startswith("Now: ")
+    panel.drafts.rows[DraftChoice.LOOKUP].button.click()
+    assert automatic.about.text().startswith("The model's own draft")
+    desk.bot.waitUntil(lambda: panel.choosing.previews.current is not None)
+    panel.apply()
+    desk.bot.waitUntil(lambda: loads(desk)[-1].draft is DraftChoice.LOOKUP)
+    desk.ready()
+    opened(desk)
+    assert automatic.about.text().startswith("The model's own draft"), "lookup is in force"
+    automatic.button.click()
+    assert automatic.about.text().startswith("The model's own draft"), "lookup's is the last plan"
+    desk.bot.waitUntil(lambda: automatic.about.text().startswith("Now: "))
+
+
 def test_a_draft_file_is_chosen(desk: Desk, tmp_path: Path) -> None:
     panel = opened(desk)
     panel.drafts.file_button.click()
