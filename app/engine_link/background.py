@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable
 from functools import cache, partial
@@ -165,6 +166,20 @@ def in_background(
             failed(error)
 
     _pool(long=long).start(_Work(call, _courier().expect(finish)))
+
+
+def in_own_thread(call: Callable[[], None], name: str) -> None:
+    """Run `call` in a thread of its own; the window's lets go of what it refers to."""
+    kept = [call]
+    over = _courier().expect(lambda _nothing: kept.clear())
+
+    def run() -> None:
+        try:
+            kept[0]()
+        finally:
+            over(None)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
 
 
 class NewestOnly(QObject):

@@ -11,12 +11,13 @@ import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.engine_link.background import numpy_whole
+from app.engine_link.background import in_own_thread, numpy_whole
 from app.engine_link.status import EngineStatus, Phase
 from app.signals import TypedSignal
 from engine.commands import Command, Generate, Question, QuestionId, Stop
@@ -153,9 +154,7 @@ class EngineBridge(QObject):
         self._closed = False
         self._set_status(EngineStatus(wanted=self.status.wanted))
         self._timer.start()
-        threading.Thread(
-            target=self._start_engine, args=(self._first,), name="engine-start", daemon=True
-        ).start()
+        in_own_thread(partial(self._start_engine, self._first), "engine-start")
 
     def submit(self, command: Command) -> None:
         """Send a command; never blocks. Whatever is asked for ends what is written aside."""

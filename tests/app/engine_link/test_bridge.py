@@ -11,6 +11,7 @@ from time import perf_counter
 import pytest
 from desk import PATIENCE_MS, drain
 from fake_engine import PLAN, FakeEngine, Script
+from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.chat.composer.composer_state import composer_state
@@ -153,6 +154,27 @@ def test_commands_sent_while_the_engine_starts_wait_for_it(qtbot: QtBot) -> None
     qtbot.waitUntil(lambda: len(script.requests) == 1)
     assert [type(command) for command in script.commands] == [Load, Generate]
     bridge.close()
+
+
+def test_who_goes_while_the_engine_starts_is_destroyed_in_the_windows_thread(
+    qtbot: QtBot,
+) -> None:
+    started, gone = threading.Event(), list[threading.Thread]()
+
+    def slow(emit: Callable[[Event], None]) -> EngineLike:
+        started.wait()
+        return FakeEngine(emit, Script())
+
+    bridge = EngineBridge(slow)
+    bridge.destroyed.connect(
+        lambda: gone.append(threading.current_thread()), Qt.ConnectionType.DirectConnection
+    )
+    bridge.start()
+    del bridge
+    assert gone == []
+    started.set()
+    qtbot.waitUntil(lambda: bool(gone))
+    assert gone == [threading.current_thread()]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have no niceness of their own")
