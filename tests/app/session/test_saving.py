@@ -195,7 +195,7 @@ def test_nothing_that_can_be_made_anew_brings_a_folder_back_that_was_taken_away(
     assert not data.exists()
     desk.session.writer.saving.settle()
     button(desk, "Create the folder again").click()
-    desk.bot.waitUntil(lambda: bool(drafts._unsaved))  # what is unsent gets there later
+    desk.bot.waitUntil((data / "drafts" / "7.json").exists)  # what is unsent gets there later
 
 
 def test_a_draft_that_cannot_be_written_is_tried_again(
