@@ -27,6 +27,7 @@ from engine.commands import (
 from engine.events import (
     Calibrated,
     CalibrationProgress,
+    DraftHere,
     Event,
     Failed,
     Finished,
@@ -61,6 +62,8 @@ class Script:
     requests: list[ChatRequest] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     plan: PlanSummary = PLAN
+    drafts: tuple[DraftHere, ...] = ()
+    """What can draft on this disk, whatever is loaded."""
     starter: Path | None = Path("model")
     """Where the starter model is; None: it is not on this computer."""
     preview: Callable[[Load], Previewed] | None = previewed
@@ -104,6 +107,7 @@ class FakeEngine(ScriptedEngine):
         if self._script.preview is None and isinstance(command, Preview):
             return
         self.preview, self.context = self._script.preview or previewed, self._script.plan.context
+        self.drafts = self._script.drafts
         super().submit(command)
 
     def count(self, request: ChatRequest) -> int:
