@@ -205,6 +205,14 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True)
+class FindDrafts:
+    """Tell which models and heads on this disk can draft for a model, whatever drafts for it."""
+
+    model: Path
+    id: QuestionId = QuestionId()
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Stop the answer `request_id`, wherever it is.
 
@@ -250,7 +258,7 @@ class Compare:
     tokens: int = 64
 
 
-Question = Count | Preview
+Question = Count | Preview | FindDrafts
 """Commands that are answered beside everything else."""
 
 Command = Load | Connect | Generate | Question | Stop | Unload | Calibrate | Compare

@@ -13,13 +13,13 @@ from shiboken6 import isValid
 
 from app.engine_link.background import in_background
 from app.engine_link.bridge import EngineBridge
-from engine.commands import Count, Preview, Question, QuestionId
-from engine.events import Counted, Previewed
+from engine.commands import Count, FindDrafts, Preview, Question, QuestionId
+from engine.events import Counted, DraftsFound, Previewed
 from engine.request import ChatRequest
 
 _askers = count(1)
 
-Told = TypeVar("Told", Counted, Previewed)
+Told = TypeVar("Told", Counted, Previewed, DraftsFound)
 
 
 class Asker(QObject):
@@ -38,6 +38,9 @@ class Asker(QObject):
 
     @overload
     def ask(self, question: Preview, then: Callable[[Previewed], None]) -> None: ...
+
+    @overload
+    def ask(self, question: FindDrafts, then: Callable[[DraftsFound], None]) -> None: ...
 
     def ask(self, question: Question, then: Callable[[Told], None]) -> None:
         """Ask; `then` gets the answer."""

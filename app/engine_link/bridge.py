@@ -20,16 +20,15 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.engine_link.background import in_own_thread, numpy_whole
 from app.engine_link.status import EngineStatus, Phase
 from app.signals import TypedSignal
-from engine.commands import Command, Count, Generate, Preview, Question, QuestionId, Stop
+from engine.commands import Command, Generate, Question, QuestionId, Stop
 from engine.events import (
     AnswerStats,
-    Counted,
     DeviceSample,
     Event,
     Failed,
     Finished,
     FinishReason,
-    Previewed,
+    Reply,
     RoundFinished,
     TextDelta,
 )
@@ -160,7 +159,7 @@ class EngineBridge(QObject):
     def submit(self, command: Command) -> None:
         """Send a command; never blocks. Whatever is asked for ends what is written aside."""
         aside = self.status.aside
-        if aside is not None and not isinstance(command, Count | Preview | Stop):
+        if aside is not None and not isinstance(command, Question | Stop):
             self.submit(Stop(aside))
         with self._gate:
             engine = self._engine
@@ -301,7 +300,7 @@ class EngineBridge(QObject):
             self._set_status(replace(self.status, phase=Phase.BROKEN, request_id=None))
             self._events.extend(chain.from_iterable(map(_unanswered, event.requests)))
             event = event.failed
-        elif isinstance(event, Counted | Previewed):
+        elif isinstance(event, Reply):
             if (then := self._asked.pop(event.id, None)) is not None:
                 self._call(then, event)
         elif not isinstance(event, RoundFinished):  # thousands a second, and no news to it

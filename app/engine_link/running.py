@@ -7,13 +7,14 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from app.engine_link.asker import Asker
 from app.engine_link.bridge import EngineBridge
 from app.engine_link.status import EngineStatus, Phase, same_load
 from app.settings import SettingsStore
 from app.settings.profiles import ModelProfile
 from app.signals import TypedSignal
-from engine.commands import Command, DraftChoice, Load, Mode, Stop, Unload
-from engine.events import Calibrated, Compared, Failed, PlanReady, Unloaded
+from engine.commands import Command, DraftChoice, FindDrafts, Load, Mode, Stop, Unload
+from engine.events import Calibrated, Compared, DraftHere, DraftsFound, Failed, PlanReady, Unloaded
 
 
 class Running(QObject):
@@ -65,6 +66,8 @@ class Running(QObject):
         self._stopped: Load | None = None
         """The load that is called off: its end has not come yet."""
         self._measuring_stopped = False
+        self._finder = Asker(bridge, self)
+        self._found: DraftsFound | None = None
         self._file_name = ""
         """Name that its files give to the loaded model."""
         self.falls_back = False
@@ -106,14 +109,19 @@ class Running(QObject):
 
     @property
     def drafts(self) -> list[Path]:
-        """Drafts that were used with this model, the last one first, then those found for it."""
-        wanted, plan = self.status.wanted, self.status.plan
+        """Drafts that were used with this model, the last one first."""
+        wanted = self.status.wanted
         if wanted is None:
             return []
         kept = self._settings.value.profiled(wanted.model)
-        known = kept.with_profile(ModelProfile.of(wanted)).drafts
-        found = plan.drafts_here if plan is not None else ()
-        return list(dict.fromkeys((*map(Path, known), *(each.path for each in found))))
+        return list(map(Path, kept.with_profile(ModelProfile.of(wanted)).drafts))
+
+    @property
+    def drafts_found(self) -> tuple[DraftHere, ...]:
+        """Drafts on this disk that fit this model, the most promising first."""
+        found, wanted = self._found, self.status.wanted
+        known = found is not None and wanted is not None and found.model == wanted.model
+        return found.drafts if found is not None and known else ()
 
     @property
     def has_mtp(self) -> bool | None:
@@ -123,9 +131,8 @@ class Running(QObject):
 
     def draft_name(self, draft: Path) -> str:
         """Return the name of a draft for people: its own, else that of its file or folder."""
-        plan = self.status.plan
-        found = plan.drafts_here if plan is not None else ()
-        own = {each.path: each.name for each in found}.get(draft) or _named_by_place(draft)
+        own = {each.path: each.name for each in self.drafts_found}.get(draft)
+        own = own or _named_by_place(draft)
         return self.name_of(draft, own)
 
     def kept_load(self, model: Path, draft: Path | None = None) -> Load:
@@ -263,6 +270,7 @@ class Running(QObject):
         self._file_name = event.model_name
         self.bridge.call_model(self.name_of(event.model, event.model_name))
         self._tell_called_off()
+        self._finder.ask(FindDrafts(event.model), self._note_drafts)
         if self._falls_back(refused):
             return
         if load is not None and load == self._asked:
@@ -271,6 +279,10 @@ class Running(QObject):
         elif refused is not None and load == self._kept:
             self.fell_back.emit(refused.cause)
         self._forget_failure()
+        self.changed.emit()
+
+    def _note_drafts(self, found: DraftsFound) -> None:
+        self._found = found
         self.changed.emit()
 
     def _note_failure(self, event: Failed) -> None:

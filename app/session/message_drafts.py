@@ -9,12 +9,10 @@ import os
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.engine_link.background import expect_in_window
 from app.session.attachments import Attachment
 
 _log = logging.getLogger(__name__)
@@ -45,6 +43,9 @@ class MessageDrafts(QObject):
         parent: the owner.
     """
 
+    _failed = Signal(object)
+    """The key of a draft that could not be written."""
+
     def __init__(self, folder: Path | None, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._folder = folder
@@ -53,6 +54,7 @@ class MessageDrafts(QObject):
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="drafts")
         self._timer = QTimer(self, singleShot=True, interval=_SAVE_AFTER_MS)
         self._timer.timeout.connect(self._save)
+        self._failed.connect(self._again)
 
     def get(self, key: int | None) -> Draft:
         """Return the unsent text of this conversation."""
@@ -87,14 +89,15 @@ class MessageDrafts(QObject):
     def _save(self) -> None:
         if self._folder is not None:
             for key in self._unsaved:
-                written = self._writer.submit(_write, _path(self._folder, key), self._held[key])
-                failed = partial(self._not_kept, key)
-                written.add_done_callback(expect_in_window(self, lambda _nothing: None, failed))
+                self._writer.submit(self._write, _path(self._folder, key), key, self._held[key])
         self._unsaved.clear()
 
-    def _not_kept(self, key: int | None, error: Exception) -> None:
-        _log.warning("the draft %s could not be kept: %s", _NEW if key is None else key, error)
-        self._again(key)
+    def _write(self, path: Path, key: int | None, draft: Draft) -> None:
+        try:
+            _write(path, draft)
+        except OSError as error:
+            _log.warning("the draft %s could not be kept: %s", path.name, error)
+            self._failed.emit(key)
 
 
 def _path(folder: Path, key: int | None) -> Path:

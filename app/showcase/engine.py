@@ -9,8 +9,8 @@ from time import perf_counter
 
 from app.showcase.budgets import previewed
 from app.showcase.script import PLAN
-from engine.commands import Command, Count, Load, Preview
-from engine.events import Counted, Event, Previewed
+from engine.commands import Command, Count, FindDrafts, Load, Preview
+from engine.events import Counted, DraftHere, DraftsFound, Event, Previewed
 from engine.request import ChatRequest
 
 
@@ -20,12 +20,14 @@ class ScriptedEngine(ABC):
     Attributes:
         preview: the answer to `Preview`.
         context: tokens that an answer may fill.
+        drafts: the answer to `FindDrafts`.
     """
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
         self.preview: Callable[[Load], Previewed] = previewed
         self.context = PLAN.context
+        self.drafts: tuple[DraftHere, ...] = ()
 
     def submit(self, command: Command) -> None:
         """Take a command of the window."""
@@ -35,6 +37,8 @@ class ScriptedEngine(ABC):
             case Count(request, question):
                 tokens = self.count(request)
                 self._emit(Counted(perf_counter(), question, tokens, self.context))
+            case FindDrafts(model, question):
+                self._emit(DraftsFound(perf_counter(), model, self.drafts, question))
             case _:
                 self.perform(command)
 

@@ -18,7 +18,7 @@ from engine.commands import DraftChoice, Mode
 from engine.language import later, tr
 
 _MOST = 4
-"""Chosen drafts on show."""
+"""Drafts on show; there is always room for those that were found, and the one that is chosen."""
 _CHOICES = {
     DraftChoice.AUTO: (
         later("Automatic"),
@@ -62,18 +62,14 @@ class DraftList(QWidget):
 
     def show_choice(self, choice: RunChoice) -> bool:
         """Show which one is chosen, among the model's drafts; whether there are other rows now."""
-        draft, known, before = choice.profile.draft, choice.running.drafts, list(self.rows)
-        own = list(dict.fromkeys([*([draft] if isinstance(draft, Path) else []), *known]))
-        names = {each: choice.running.draft_name(each) for each in own[:_MOST]}
+        draft, before, names = choice.profile.draft, list(self.rows), _drafts(choice)
         has_mtp = choice.running.has_mtp
         mtp = [DraftChoice.MTP] if has_mtp is not None or draft is DraftChoice.MTP else []
         self._offer([DraftChoice.AUTO, *mtp, *names, DraftChoice.LOOKUP, DraftChoice.NONE], names)
         self.rows[draft].button.setChecked(True)
         if mtp:
             self._say_whether_there(has_mtp is not False, draft)
-        told = choice.told
-        if draft is DraftChoice.AUTO and told is not None and told.plan is not None:
-            self._say_own(told.plan.draft)
+        self._say_own(choice)
         self.setEnabled(choice.profile.mode is not Mode.PLAIN)
         return list(self.rows) != before
 
@@ -83,10 +79,15 @@ class DraftList(QWidget):
         row.say(tr(about) if there else tr("This file has no MTP head."))
         row.button.setEnabled(there or draft is DraftChoice.MTP)
 
-    def _say_own(self, draft: str | None) -> None:
-        """Say which draft the automatic choice comes to."""
-        words = tr("Now: {draft}").format(draft=draft) if draft else tr("Now: none")
-        self.rows[DraftChoice.AUTO].say(words)
+    def _say_own(self, choice: RunChoice) -> None:
+        """Say which draft the automatic choice comes to, once it is chosen and that is known."""
+        row, (_, about) = self.rows[DraftChoice.AUTO], _CHOICES[DraftChoice.AUTO]
+        told = choice.told if choice.profile.draft is DraftChoice.AUTO else None
+        if told is None or told.plan is None or told.load.draft is not DraftChoice.AUTO:
+            row.say(tr(about))
+            return
+        draft = told.plan.draft
+        row.say(tr("Now: {draft}").format(draft=draft) if draft else tr("Now: none"))
 
     def fit(self, width: int) -> None:
         """Make room for so many logical pixels."""
@@ -119,3 +120,17 @@ class DraftList(QWidget):
         row.fit(self._room)
         row.show()
         return row
+
+
+def _drafts(choice: RunChoice) -> dict[Path, str]:
+    """Return the drafts to show, with their names: those found, then the last ones used, by name.
+
+    Choosing one moves none.
+    """
+    running, chosen = choice.running, choice.profile.draft
+    found = [each.path for each in running.drafts_found]
+    used = [*([chosen] if isinstance(chosen, Path) else []), *running.drafts]
+    more = [each for each in dict.fromkeys(used) if each not in found]
+    names = {each: running.draft_name(each) for each in more[: max(_MOST - len(found), 1)]}
+    more = sorted(names, key=lambda draft: (names[draft].casefold(), str(draft)))
+    return {each: running.draft_name(each) for each in (*found, *more)}

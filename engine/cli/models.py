@@ -73,7 +73,7 @@ def _drafts(model: LocalModel) -> tuple[Path, ...]:
     """Return what drafts for a model by itself: its own, or those that lie on this disk."""
     if model.draft is not None:
         return (model.draft,)
-    return drafts_here(model, lambda: model.tokens().ids)
+    return tuple(each.path for each in drafts_here(model, lambda: model.tokens().ids))
 
 
 def _draft_for(model: LocalModel) -> str:

@@ -36,6 +36,7 @@ from engine.events.measurements import (
 from engine.events.models import (
     Connected,
     DraftHere,
+    DraftsFound,
     LoadProgress,
     MachineFound,
     PlanReady,
@@ -58,6 +59,7 @@ __all__ = [
     "DeviceHeld",
     "DeviceSample",
     "DraftHere",
+    "DraftsFound",
     "Event",
     "Failed",
     "FailureKind",
@@ -78,6 +80,7 @@ __all__ = [
     "PromptRead",
     "PromptToken",
     "Received",
+    "Reply",
     "RoundFinished",
     "TextDelta",
     "TokenSpan",
@@ -90,6 +93,7 @@ Event = (
     LoadProgress
     | MachineFound
     | Previewed
+    | DraftsFound
     | PlanReady
     | Connected
     | Unloaded
@@ -108,3 +112,6 @@ Event = (
     | Finished
     | Failed
 )
+
+Reply = Counted | Previewed | DraftsFound
+"""Answers to questions; each has the `id` of its own."""

@@ -111,21 +111,11 @@ class PlanSummary:
     """Type of keys and values on the CPU."""
     sampling: SamplingParams | None = None
     """Sampling that the model's own files recommend; None where they recommend none."""
-    drafts_here: tuple[DraftHere, ...] = ()
-    """Models and heads on this disk that were found to draft for it, the most promising first."""
     has_mtp: bool | None = None
     """Whether the model's files hold an MTP head, which drafts for it; None: models of its
     family bring none."""
     host: str = ""
     """Server that computes, as in "192.168.1.5:8000"; "" where this computer's engine does."""
-
-
-@dataclass(frozen=True, slots=True)
-class DraftHere:
-    """A draft on this disk, with its name for people."""
-
-    path: Path
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,4 +188,22 @@ class Previewed:
     curves: tuple[Curve, ...] = ()
     refusal: Failed | None = None
     speeds: Speeds | None = None
+    id: QuestionId = field(default_factory=QuestionId)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftHere:
+    """A draft on this disk, with its name for people."""
+
+    path: Path
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DraftsFound:
+    """The answer to `FindDrafts`: models and heads that can draft, the most promising first."""
+
+    at: float
+    model: Path
+    drafts: tuple[DraftHere, ...]
     id: QuestionId = field(default_factory=QuestionId)

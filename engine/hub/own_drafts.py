@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from math import inf
 from pathlib import Path
 from time import monotonic
 
 from engine.errors import UserFixable
+from engine.events import DraftHere
 from engine.hub.remote.variants import is_head_of, letters
 from engine.hub.shelf.other_programs import ShelfSearch
 from engine.hub.shelf.shelf import ModelShelf
@@ -35,19 +37,29 @@ _FRESH_S = 20.0
 _log = logging.getLogger(__name__)
 
 
-def drafts_here(target: LocalModel, tokens: Callable[[], Mapping[str, int]]) -> tuple[Path, ...]:
+Tokens = Callable[[], Mapping[str, int]]
+"""Gives a target's vocabulary."""
+
+
+def drafts_here(target: LocalModel | Path, tokens: Tokens) -> tuple[DraftHere, ...]:
     """Return models and heads on this disk that can draft for a target, the most promising first.
 
-    A head goes before a model, a small model before a large one. What is broken is passed over.
+    Its own draft goes before all others, a head before a model, a small model before a large one.
+    What is broken is passed over.
 
     Args:
-        target: a model with a decoder of our own.
-        tokens: gives its vocabulary.
+        target: the model, or where it is: then headers are read unless it was asked for just now.
+        tokens: of the target.
+
+    Raises:
+        UserFixable: there is no model at that place.
     """
-    key = _key(target.path)
-    if key is not None and key in _known and monotonic() - _known[key][0] < _FRESH_S:
-        return _known[key][1]
-    found = tuple(_found(target, tokens))
+    key = _key(target if isinstance(target, Path) else target.path)
+    kept = None if key is None else _known.get(key)
+    if kept is not None and monotonic() - kept[0] < _FRESH_S:
+        return kept[1]
+    model = LocalModel.inspect(target) if isinstance(target, Path) else target
+    found = tuple(_found(model, tokens))
     if key is not None:
         _known.clear()
         _known[key] = (monotonic(), found)
@@ -55,7 +67,7 @@ def drafts_here(target: LocalModel, tokens: Callable[[], Mapping[str, int]]) -> 
 
 
 _Key = tuple[FilesState, int]
-_known: dict[_Key, tuple[float, tuple[Path, ...]]] = {}
+_known: dict[_Key, tuple[float, tuple[DraftHere, ...]]] = {}
 
 
 def _key(path: Path) -> _Key | None:
@@ -66,30 +78,42 @@ def _key(path: Path) -> _Key | None:
         return None
 
 
-def _found(target: LocalModel, tokens: Callable[[], Mapping[str, int]]) -> Iterator[Path]:
+def _found(target: LocalModel, tokens: Tokens) -> Iterator[DraftHere]:
     config = target.config
     if not isinstance(config, ModelConfig):
         return
+    if target.draft is not None:
+        yield from map(_here, _looked_at(target.draft))
     near = [model for model in _small(target) if _has_its_shape(model, config)]
     near.sort(key=lambda model: (not _is_head(model), model.weight_bytes))
     ours = tokens() if near else {}
-    fitting = (model.path for model in near if _fits(target, config, ours, model))
+    fitting = (_here(model) for model in near if _fits(target, config, ours, model))
     yield from islice(fitting, _MOST)
 
 
+def _here(model: LocalModel) -> DraftHere:
+    return DraftHere(model.path, model.name)
+
+
 def _small(target: LocalModel) -> Iterator[LocalModel]:
-    """Yield models of a draft's size, each once."""
-    seen, most = {real_path(target.path)}, _LARGEST * target.weight_bytes
+    """Yield models of a draft's size beside its own draft, each once."""
+    most = _LARGEST * target.weight_bytes
+    seen = {real_path(path) for path in (target.path, target.draft) if path is not None}
     for path in _places(target.path):
         place = real_path(path)
         if place in seen or len(seen) > _LOOKED_AT:
             continue
         seen.add(place)
-        try:
-            if 0 < size_of(own_files(path)) <= most:
-                yield LocalModel.inspect(path)
-        except (UserFixable, OSError, ValueError) as error:
-            _log.info("%s is not looked at as a draft: %s", path, error)
+        yield from _looked_at(path, most)
+
+
+def _looked_at(path: Path, most: float = inf) -> Iterator[LocalModel]:
+    """Yield a model, unless it is broken or has more than so many bytes."""
+    try:
+        if 0 < size_of(own_files(path)) <= most:
+            yield LocalModel.inspect(path)
+    except (UserFixable, OSError, ValueError) as error:
+        _log.info("%s is not looked at as a draft: %s", path, error)
 
 
 def _places(target: Path) -> Iterator[Path]:

@@ -64,9 +64,9 @@ def drafts_of(
     if target.model.has_mtp:
         with suppress(UserFixable):  # nobody asked for it
             drafts.append(_draft(target.model.mtp(), target, tokenizer, memory_available))
-    for path in drafts_here(target.model, lambda: tokenizer.vocabulary):
+    for here in drafts_here(target.model, lambda: tokenizer.vocabulary):
         with suppress(UserFixable, OSError):  # nobody asked for it
-            found = LocalModel.inspect(path)
+            found = LocalModel.inspect(here.path)
             drafts.append(_draft(found, target, tokenizer, memory_available))
     return tuple(drafts)
 
@@ -75,7 +75,8 @@ def _beside(target: InspectedModel, tokenizer: Tokenizer) -> LocalModel | None:
     """Return an MTP head in a file of its own where the target's files have none."""
     if target.model.has_mtp:
         return None
-    found = map(LocalModel.inspect, drafts_here(target.model, lambda: tokenizer.vocabulary))
+    here = drafts_here(target.model, lambda: tokenizer.vocabulary)
+    found = (LocalModel.inspect(each.path) for each in here)
     return next((model for model in found if _is_own(model)), None)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from engine.commands import ALL_LAYERS, Load, Mode
 from engine.errors import OutOfMemory
-from engine.events import DraftHere, PlanSummary, WayOut
+from engine.events import PlanSummary, WayOut
 from engine.language import sentences
 from engine.loading.alternatives import LoadFacts, alternatives
 from engine.loading.inspected_model import InspectedModel
@@ -117,11 +117,6 @@ def _summary(inspection: Inspection, plan: Plan, *, measured: bool) -> PlanSumma
         head_on_gpu=plan.head_on_gpu,
         kv=target.footprint.kv,
         sampling=model.model.sampling(),
-        drafts_here=tuple(
-            DraftHere(each.model.path, each.model.name)
-            for each in inspection.drafts
-            if each.model.path != model.model.path
-        ),
         has_mtp=model.model.has_mtp,
     )
 

@@ -27,9 +27,9 @@ of the queue; without an id it stops all but answers that give way, which are no
 Every Load ends in a PlanReady or an Unloaded that names what is in memory now, unless a newer Load
 or Unload takes its place in the queue. Every Calibrate ends in a Calibrated, without speeds if
 something else came up; every Compare in a Compared, before which the model runs again as it did,
-also before the answer that ended it; while one is being called off, another one is not "on". Count
-and Preview are answered beside all this, at once; Count waits where there is no model. A Generate
-that gives way is stopped, as YIELDED, by one that does not.
+also before the answer that ended it; while one is being called off, another one is not "on". Count,
+Preview and FindDrafts are answered beside all this, at once; Count waits where there is no model.
+A Generate that gives way is stopped, as YIELDED, by one that does not.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from engine.commands import (
     Compare,
     Connect,
     Count,
+    FindDrafts,
     Generate,
     Load,
     Mode,
@@ -80,7 +81,7 @@ from engine.machine.speeds import Speeds
 from engine.plan.plan import Plan
 from engine.service.agenda import Agenda, Announce, Dropped, Work
 from engine.service.model_slot import ModelSlot
-from engine.service.side_questions import Previewer, TokenCounter
+from engine.service.side_questions import DraftFinder, Previewer, TokenCounter
 from engine.session.answer import Answer
 
 _log = logging.getLogger(__name__)
@@ -113,6 +114,7 @@ class Engine:
         self._slot = ModelSlot(self._manager, self._emit, self._cancel)
         self._counter = TokenCounter(self._emit, lambda: self._slot.pair)
         self._previewer = Previewer(self._emit, self._manager, lambda: self._slot.pair)
+        self._finder = DraftFinder(self._emit, lambda: self._slot.pair)
         watch = AcceleratorWatch(simulated=self._manager.simulated)
         self._monitor = DeviceMonitor(self._emit, watch) if sample_devices else None
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -130,6 +132,9 @@ class Engine:
             return
         if isinstance(command, Preview):
             self._previewer.ask(command)
+            return
+        if isinstance(command, FindDrafts):
+            self._finder.ask(command)
             return
         dropped: list[Dropped] = []
         with self._wake:
@@ -152,8 +157,8 @@ class Engine:
             self._wake.notify()
         if self._monitor is not None:
             self._monitor.close()
-        self._counter.close(timeout)
-        self._previewer.close(timeout)
+        for questions in (self._counter, self._previewer, self._finder):
+            questions.close(timeout)
         self._thread.join(timeout)
         self._slot.close(timeout)
 

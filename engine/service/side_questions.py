@@ -1,31 +1,33 @@
 """Questions that are answered beside the engine's thread, while that writes or loads.
 
-`Count`: how long a request is. `Preview`: what a load would come to.
+`Count`: how long a request is. `Preview`: what a load would come to. `FindDrafts`: what can draft.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from time import perf_counter
 from typing import Generic, TypeVar
 
-from engine.commands import Count, Mode, Preview
+from engine.commands import Count, FindDrafts, Mode, Preview
 from engine.errors import OutOfMemory, UserFixable
-from engine.events import Counted, Failed, PlanSummary, Previewed
+from engine.events import Counted, DraftsFound, Failed, PlanSummary, Previewed
 from engine.events.models import Curve
+from engine.hub.own_drafts import drafts_here
 from engine.loading.devices import DeviceManager
 from engine.loading.inspection import Inspection
 from engine.loading.load import LoadedPair
 from engine.loading.planned_load import plan_inspected, planning_of
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
+from engine.model.local_model import LocalModel
 from engine.service.model_slot import refused
 from engine.session.answer import read
 
-Q = TypeVar("Q", Count, Preview)
+Q = TypeVar("Q", Count, Preview, FindDrafts)
 Told = TypeVar("Told")
 
 _log = logging.getLogger(__name__)
@@ -195,6 +197,32 @@ class Previewer(SideQuestions[Preview, Previewed]):
             curves = _curves(_with_draft(inspection, machine), load.mode, speeds)
         now = perf_counter()
         return Previewed(now, load, machine, plan, curves, refusal, speeds, question.id)
+
+
+class DraftFinder(SideQuestions[FindDrafts, DraftsFound]):
+    """Answers `FindDrafts`, which takes some tenths of a second where no load has looked for them.
+
+    Args:
+        emit: takes the answers; called from the finder's thread.
+        pair: the loaded pair in force, whose tokens are known.
+    """
+
+    def __init__(
+        self, emit: Callable[[DraftsFound], None], pair: Callable[[], LoadedPair | None]
+    ) -> None:
+        super().__init__(emit, "draft-finder")
+        self._pair = pair
+
+    def answer(self, question: FindDrafts) -> DraftsFound:
+        """Look for the drafts of a model."""
+        model, pair = question.model, self._pair()
+        known = pair.tokenizer if pair is not None and pair.path == model else None
+        del pair  # its weights must be free to go meanwhile
+
+        def tokens() -> Mapping[str, int]:
+            return LocalModel.inspect(model).tokens().ids if known is None else known.vocabulary
+
+        return DraftsFound(perf_counter(), model, drafts_here(model, tokens), question.id)
 
 
 def _with_draft(inspection: Inspection, machine: Machine) -> Inspection:

@@ -75,9 +75,18 @@ class Desk:
         self.bot.keyClick(field, Qt.Key.Key_Return)
 
     def answered(self) -> AnswerMessage:
-        """Wait for the answer to end, and the window to show it."""
-        shown, said = self.chat.transcript, self.session
-        self.bot.waitUntil(lambda: said.live is None and shown.row_count == len(said.messages))
+        """Wait for the answer to end, and the window to show it.
+
+        What may not fit into the context is counted before it is sent.
+        """
+        shown, said, counted = self.chat.transcript, self.session, self.chat.outgoing._held
+        self.bot.waitUntil(
+            lambda: (
+                not counted.isActive()
+                and said.live is None
+                and shown.row_count == len(said.messages)
+            )
+        )
         answer = self.chat.transcript.last_answer()
         assert answer is not None
         return answer

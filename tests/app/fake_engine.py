@@ -29,6 +29,7 @@ from engine.events import (
     Calibrated,
     CalibrationProgress,
     Counted,
+    DraftHere,
     Event,
     Failed,
     Finished,
@@ -65,6 +66,8 @@ class Script:
     requests: list[ChatRequest] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     plan: PlanSummary = PLAN
+    drafts: tuple[DraftHere, ...] = ()
+    """What can draft on this disk, whatever is loaded."""
     starter: Path | None = Path("model")
     """Where the starter model is; None: it is not on this computer."""
     preview: Callable[[Load], Previewed] | None = previewed
@@ -119,6 +122,7 @@ class FakeEngine(ScriptedEngine):
             self._emit(Counted(perf_counter(), command.id, 0, self.context, refused=refused))
             return
         self.preview, self.context = self._script.preview or previewed, self._script.plan.context
+        self.drafts = self._script.drafts
         super().submit(command)
 
     def count(self, request: ChatRequest) -> int:

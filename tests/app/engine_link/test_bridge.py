@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 import pytest
-from desk import drain
+from desk import PATIENCE_MS, drain
 from fake_engine import PLAN, FakeEngine, Script
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
@@ -143,7 +143,7 @@ def test_commands_sent_while_the_engine_starts_wait_for_it(qtbot: QtBot) -> None
     script = Script()
 
     def slow(emit: Callable[[Event], None]) -> EngineLike:
-        gate.wait(10)
+        gate.wait(PATIENCE_MS / 1000)
         return FakeEngine(emit, script)
 
     bridge = EngineBridge(slow)

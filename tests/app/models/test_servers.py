@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from desk import Desk
+from desk import PATIENCE_MS, Desk
 from fake_engine import Script
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
@@ -84,7 +84,7 @@ class Answers:
     def broken(self, text: str) -> None:
         def script() -> Iterator[bytes]:
             yield head() + said(text)
-            self.gate.wait(20)
+            self.gate.wait(PATIENCE_MS / 1000)
             raise HangUp
 
         self.next.append(script)

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from desk import Desk
@@ -179,8 +180,17 @@ def test_a_history_that_goes_away_is_told_and_put_back(desk: Desk, how: str) -> 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files in use cannot be deleted")
-def test_nothing_that_can_be_made_anew_brings_a_folder_back_that_was_taken_away(desk: Desk) -> None:
+def test_nothing_that_can_be_made_anew_brings_a_folder_back_that_was_taken_away(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It would seem to be there again, and the offer to create it would be gone."""
+    written, write = list[str](), message_drafts._write
+
+    def note(path: Path, draft: Draft) -> None:
+        write(path, draft)
+        written.append(path.name)
+
+    monkeypatch.setattr(message_drafts, "_write", note)
     desk.type_and_send("Count")
     desk.answered()
     data, drafts = desk.assembly.paths.data, desk.session.drafts
@@ -193,9 +203,10 @@ def test_nothing_that_can_be_made_anew_brings_a_folder_back_that_was_taken_away(
     assert announced is not None
     announced._tell("Babbler", "")
     assert not data.exists()
+    assert "7.json" not in written
     desk.session.writer.saving.settle()
     button(desk, "Create the folder again").click()
-    desk.bot.waitUntil((data / "drafts" / "7.json").exists)  # what is unsent gets there later
+    desk.bot.waitUntil(lambda: "7.json" in written)  # what is unsent gets there later
 
 
 def test_a_draft_that_cannot_be_written_is_tried_again(

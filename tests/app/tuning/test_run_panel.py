@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,18 +10,28 @@ from time import perf_counter
 
 import pytest
 from desk import Desk
+from fake_engine import Script
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLabel
 
-from app.settings.profiles import GIB, ModelProfile
+from app.settings.file import save
+from app.settings.model import Settings
+from app.settings.profiles import GIB, ModelProfile, ProfiledModel
 from app.shell.page_names import PageName
 from app.showcase import budgets
 from app.showcase.script import MACHINE, MODEL_NAME
 from app.tuning.run_panel import RunPanel
 from app.tuning.tuning_page import TuningPage
 from engine.commands import DraftChoice, Load, Mode
-from engine.events import AcceleratorSample, DeviceSample, Failed, MachineFound, PlanReady
+from engine.events import (
+    AcceleratorSample,
+    DeviceSample,
+    DraftHere,
+    Failed,
+    MachineFound,
+    PlanReady,
+)
 from engine.machine.facts import Accelerator, Machine
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -219,6 +230,52 @@ def test_a_folder_is_chosen_and_applied(desk: Desk, tmp_path: Path) -> None:
     press(Qt.Key.Key_Return)
     desk.bot.waitUntil(lambda: loads(desk)[-1].draft == folder)
     desk.bot.waitUntil(lambda: desk.assembly.models.running.drafts == [folder])
+
+
+def test_drafts_on_this_disk_stay_in_the_list_whatever_is_chosen(
+    open_desk: Callable[[Script | None], Desk], tmp_path: Path
+) -> None:
+    """In one order, also those that were chosen once and are not among those found."""
+    here = tuple(DraftHere(tmp_path / name, name) for name in ("small", "large"))
+    other = tmp_path / "another"
+    kept = ProfiledModel("model", ModelProfile(draft=DraftChoice.LOOKUP), (str(other),))
+    save(tmp_path / "config" / "settings.toml", Settings(profiles=(kept,)))
+    desk = open_desk(Script(drafts=here))
+    desk.ready()
+    running = desk.assembly.models.running
+    desk.bot.waitUntil(lambda: running.drafts_found == here)
+    panel = opened(desk)
+    paths = [*(each.path for each in here), other]
+    rows = [DraftChoice.AUTO, *paths, DraftChoice.LOOKUP, DraftChoice.NONE]
+    assert list(panel.drafts.rows) == rows
+    for choice in (here[1].path, other, DraftChoice.NONE, here[0].path, DraftChoice.LOOKUP):
+        panel.drafts.rows[choice].button.click()
+        assert list(panel.drafts.rows) == rows
+        desk.bot.waitUntil(lambda: panel.choosing.previews.current is not None)
+        panel.apply()
+        desk.bot.waitUntil(lambda: running.in_force == ModelProfile(draft=choice))  # noqa: B023
+        desk.ready()
+        opened(desk)
+        assert list(panel.drafts.rows) == rows
+        assert panel.drafts.rows[choice].button.isChecked()
+    assert panel.drafts.rows[here[0].path].button.text() == "small"
+
+
+def test_what_automatic_comes_to_is_said_while_it_is_chosen_only(desk: Desk) -> None:
+    panel = opened(desk)
+    automatic = panel.drafts.rows[DraftChoice.AUTO]
+    assert automatic.about.text().startswith("Now: ")
+    panel.drafts.rows[DraftChoice.LOOKUP].button.click()
+    assert automatic.about.text().startswith("The model's own draft")
+    desk.bot.waitUntil(lambda: panel.choosing.previews.current is not None)
+    panel.apply()
+    desk.bot.waitUntil(lambda: loads(desk)[-1].draft is DraftChoice.LOOKUP)
+    desk.ready()
+    opened(desk)
+    assert automatic.about.text().startswith("The model's own draft"), "lookup is in force"
+    automatic.button.click()
+    assert automatic.about.text().startswith("The model's own draft"), "lookup's is the last plan"
+    desk.bot.waitUntil(lambda: automatic.about.text().startswith("Now: "))
 
 
 def test_a_draft_file_is_chosen(desk: Desk, tmp_path: Path) -> None:

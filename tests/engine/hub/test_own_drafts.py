@@ -18,6 +18,8 @@ from engine.commands import DraftChoice, Load, Mode
 from engine.events import DraftHere
 from engine.hub import own_drafts
 from engine.hub.own_drafts import drafts_here, made_for
+from engine.hub.shelf.kept_model import ModelOrigin
+from engine.hub.shelf.shelf import Remembered, RememberedModels
 from engine.loading.planned_load import plan_load
 from engine.model.families import open_config
 from engine.model.local_model import LocalModel
@@ -44,7 +46,7 @@ def small(target: Path, name: str, layers: int = 1) -> Path:
 def found(target: Path) -> tuple[Path, ...]:
     model = LocalModel.inspect(target)
     own_drafts._known.clear()
-    return drafts_here(model, lambda: model.tokenizer().vocabulary)
+    return tuple(each.path for each in drafts_here(model, lambda: model.tokenizer().vocabulary))
 
 
 def test_a_small_model_beside_the_target_is_found(target: Path) -> None:
@@ -87,16 +89,38 @@ def test_names_of_targets(target: Path) -> None:
 
 @pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
 def test_a_load_uses_it_and_tells_its_name(target: Path) -> None:
-    least = small(target, "least.gguf")
+    small(target, "least.gguf")
     own_drafts._known.clear()
     planned = plan_load(Load(target, mode=Mode.CPU), PLENTY)
     assert planned.summary.draft == "least + lookup"
-    assert planned.summary.drafts_here == (DraftHere(least, "least"),)
-    assert plan_load(Load(target, draft=DraftChoice.LOOKUP), PLENTY).summary.drafts_here == ()
+    assert plan_load(Load(target, draft=DraftChoice.LOOKUP), PLENTY).inspection.drafts == ()
     assert plan_load(Load(target, draft=DraftChoice.NONE), PLENTY).summary.draft is None
 
 
 def test_a_models_own_draft_is_not_replaced() -> None:
     own_drafts._known.clear()
     planned = plan_load(Load(FOLDER_TARGET, mode=Mode.CPU), PLENTY)
-    assert [each.path for each in planned.summary.drafts_here] == [FOLDER_DRAFT]
+    assert [each.model.path for each in planned.inspection.drafts] == [FOLDER_DRAFT]
+    assert found(FOLDER_TARGET) == (FOLDER_DRAFT,)
+
+
+def test_what_was_found_just_now_needs_no_headers(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A load has often looked for drafts; the list of them then costs next to nothing."""
+    least = small(target, "least.gguf")
+    found(target)
+    monkeypatch.setattr(LocalModel, "inspect", lambda _path: pytest.fail("nobody needs it"))
+    assert drafts_here(target, dict) == (DraftHere(least, "least"),)
+
+
+def test_a_draft_may_lie_in_another_folder(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one of a model that Duotail has been shown."""
+    made = small(target, "least.gguf")
+    (target.parents[1] / "elsewhere").mkdir()
+    far = Path(shutil.move(made, target.parents[1] / "elsewhere" / "far.gguf"))
+    assert found(target) == ()
+    data = target.parents[1] / "data"
+    monkeypatch.setenv("DUOTAIL_DATA_DIR", str(data))
+    RememberedModels(data).remember(Remembered(str(far), ModelOrigin.IN_PLACE))
+    assert found(target) == (far,)

@@ -231,7 +231,6 @@ def test_automatic_looks_at_the_models_own_head_first(chat: Path) -> None:
     planned = plan_load(Load(chat), machine_with(64 << 30))
     assert [each.model.name for each in planned.inspection.drafts] == ["MTP head"]
     assert planned.summary.has_mtp
-    assert planned.summary.drafts_here == ()
 
 
 def test_the_head_may_lie_beside_the_models_file(chat: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from elsewhere import QUESTION, Elsewhere
+from elsewhere import PATIENCE, QUESTION, Elsewhere
 from played_server import DONE, HangUp, Heard, PlayedServer, event, head, page, said
 
 from engine.errors import UserFixable
@@ -106,7 +106,7 @@ def test_a_server_that_sends_its_head_and_nothing_more(play: Play, elsewhere: Vi
     view = elsewhere(patience=Patience(connect=0.2, first=0.2))
     failed(view, server.url)
     assert "has not begun to answer" in view.failure.cause
-    assert server.hung_up.wait(10)
+    assert server.hung_up.wait(PATIENCE)
 
 
 def test_a_server_that_ends_without_a_word(play: Play, elsewhere: Views) -> None:
@@ -213,7 +213,7 @@ def test_an_event_without_an_end(play: Play, elsewhere: Views) -> None:
     server = play(script)
     view = elsewhere()
     assert failed(view, server.url).text == "Rain"
-    assert server.hung_up.wait(10)
+    assert server.hung_up.wait(PATIENCE)
 
 
 def test_a_server_that_sends_for_ever_is_hung_up_on(
@@ -230,7 +230,7 @@ def test_a_server_that_sends_for_ever_is_hung_up_on(
     finished = failed(view, server.url)
     assert "far more than an answer" in view.failure.cause
     assert 50_000 < len(finished.text) <= 100_000
-    assert server.hung_up.wait(10)
+    assert server.hung_up.wait(PATIENCE)
 
 
 def test_a_server_that_ignores_the_longest_answer(play: Play, elsewhere: Views) -> None:
@@ -244,7 +244,7 @@ def test_a_server_that_ignores_the_longest_answer(play: Play, elsewhere: Views) 
     finished = view.answer(ChatRequest("a", QUESTION, max_tokens=5))
     assert finished.reason is FinishReason.LENGTH
     assert finished.text == "drop " * 6  # it may have counted otherwise by one
-    assert server.hung_up.wait(10)
+    assert server.hung_up.wait(PATIENCE)
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
@@ -300,7 +300,7 @@ def test_a_list_of_models_that_does_not_come(play: Play) -> None:
     asked = ServerClient(ServerAddress.typed(server.url), None, Patience(connect=0.2, page=0.2))
     with pytest.raises(UserFixable, match="has not begun to answer"):
         asyncio.run(asked.catalogue())
-    assert server.hung_up.wait(10)
+    assert server.hung_up.wait(PATIENCE)
 
 
 def test_an_error_in_place_of_a_whole_answer(play: Play, elsewhere: Views) -> None:

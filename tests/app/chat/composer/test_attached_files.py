@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 from composing import attach, paste, tabbed_back, words
-from desk import Desk
+from desk import PATIENCE_MS, Desk
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtWidgets import QApplication, QFileDialog
 
@@ -139,7 +139,7 @@ def test_a_document_has_a_chip_while_it_is_read_and_the_message_waits_for_it(
     gate = Event()
 
     def read(path: Path, stopped: Callable[[], bool]) -> Attachment:
-        assert gate.wait(5)
+        assert gate.wait(PATIENCE_MS / 1000)
         if stopped():
             raise Cancelled
         return Attachment(path.name, "its text", 8)
@@ -200,7 +200,7 @@ def test_a_file_belongs_to_the_conversation_it_was_given_in(
     gate = Event()
 
     def read(path: Path, stopped: Callable[[], bool] = lambda: False) -> Attachment:
-        assert gate.wait(5)
+        assert gate.wait(PATIENCE_MS / 1000)
         if stopped():
             raise Cancelled
         if path.name == "bad.pdf":
