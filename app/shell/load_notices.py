@@ -66,7 +66,7 @@ class LoadNotices(QObject):
             withdraw(self._failure)
 
     def _status_changed(self, status: EngineStatus) -> None:
-        """What was called off is not offered any more as soon as something else is loaded."""
+        """Take back the offer of what was called off as soon as something else is loaded."""
         if status.phase is Phase.LOADING and self._called_off is not None:
             withdraw(self._called_off)
             self._called_off = None
