@@ -206,7 +206,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class FindDrafts:
-    """Tell which models and heads on this disk can draft for a model, whatever drafts for it."""
+    """Tell which models and heads on this disk can draft for a model, whatever it runs with."""
 
     model: Path
     id: QuestionId = QuestionId()

@@ -169,7 +169,7 @@ def in_background(
 
 
 def in_own_thread(call: Callable[[], None], name: str) -> None:
-    """Run `call` in a thread of its own; the window's lets go of what it refers to."""
+    """Run `call` in a thread of its own; what it refers to is released in the window's thread."""
     kept = [call]
     over = _courier().expect(lambda _nothing: kept.clear())
 

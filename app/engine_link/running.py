@@ -64,7 +64,7 @@ class Running(QObject):
         self._refused: Failed | None = None
         """Why `_kept`, or what it gives way to, was not possible."""
         self._stopped: Load | None = None
-        """The load that is called off: its end has not come yet."""
+        """The load that the user has called off, until the engine has told how it ended."""
         self._measuring_stopped = False
         self._finder = Asker(bridge, self)
         self._found: DraftsFound | None = None

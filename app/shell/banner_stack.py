@@ -52,7 +52,7 @@ class BannerStack(QScrollArea):
         self._above = True
         self._banners: list[Banner] = []
         self._before: QWidget | None = None
-        """Had the keyboard before `take_keyboard` took it."""
+        """The widget that had the focus before `take_keyboard`."""
         self._inside = QWidget()
         self._waiting = plain_label("", self, "muted")
         dismiss = text_button(tr("Dismiss all"), self, self.clear)

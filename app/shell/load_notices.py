@@ -47,7 +47,7 @@ class LoadNotices(QObject):
         tell(sentences(tr("Your last settings don't fit right now; using Automatic."), cause))
 
     def _offer_again(self, load: Load) -> None:
-        """Escape calls a load off on every page, and may have been meant for something else."""
+        """Tell of a cancelled load and offer it again: Escape may have been meant otherwise."""
         again = partial(self._running.load_again, load)
         now = self._bridge.status.loaded
         if now is not None and now.model == load.model:

@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QButtonGroup
 def keep_tab_on_checked(group: QButtonGroup) -> None:
     """Let Tab go to the checked button, wherever the keyboard came from; arrows go to the others.
 
-    Qt does so only once one of them has had the focus: the first, checked or not. All of them have
-    to be on show.
+    Until one of them has had the focus, Qt goes to the first, checked or not. All buttons have to
+    be visible.
     """
 
     def follow() -> None:

@@ -9,9 +9,9 @@ from shiboken6 import isValid
 
 
 def enter_presses(event: QKeyEvent) -> bool:
-    """Press the focused button as Space would, with a key that nobody had a use for.
+    """Press the focused button, as Space would, if the key is Enter; return whether it did.
 
-    A window asks with keys that came up to it. Returns whether the key was Enter on a button.
+    Windows and panels call it with the keys that no widget in them has taken.
     """
     button = QApplication.focusWidget()
     entered = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)

@@ -111,7 +111,7 @@ class SideQuestions(Generic[Q, Told]):
 class TokenCounter(SideQuestions[Count, Counted]):
     """Answers `Count`, once there is a model.
 
-    Of a conversation that its template does not take it tells why.
+    Where the template does not take a conversation, the answer says why.
     What the tokenizer has encoded lately it still knows, so a growing conversation costs what is
     new in it, and an answer to what was counted need not encode it again.
 

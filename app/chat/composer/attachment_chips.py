@@ -163,7 +163,7 @@ class AttachmentChips(QScrollArea):
         self.viewport().setAutoFillBackground(False)
         self.chips: list[AttachmentChip] = []
         self.followed_by: QWidget | None = None
-        """Comes after them where Tab goes."""
+        """The widget that Tab reaches after them."""
         self.hide()
 
     def show_files(self, files: Sequence[Attachment | ReadingFile]) -> None:

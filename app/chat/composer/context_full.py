@@ -43,7 +43,7 @@ class ContextChoices(QObject):
     """Opens the card and carries out what is chosen; `go_on` sends or continues afterwards."""
 
     left = Signal()
-    """The card closes with the keyboard in it."""
+    """The card closes while it has the focus."""
 
     def __init__(
         self,

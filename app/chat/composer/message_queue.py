@@ -3,7 +3,7 @@
 They wait in their conversation, and are sent while it is on show. Behind an answer that failed,
 filled the context or repeated itself they go on waiting, until they are sent by hand or something
 else was answered. Each is counted as it comes: one that does not fit into the context says so, and
-is not sent by itself. Nor is one of which that is not known yet: it goes on waiting for the count.
+is not sent by itself. One whose length is not known yet waits for its count.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class MessageQueue(QObject):
         self._tokens: dict[Draft, int] = {}
         self._fill: Fill | None = None
         self._filled_by: int | None = None
-        """The newest message that `_fill` is about."""
+        """Id of the newest message when `_fill` was counted."""
         self._told: Draft | None = None
         self._urgent = False
         self._turn = QTimer(self, singleShot=True, interval=0)
@@ -177,7 +177,7 @@ class MessageQueue(QObject):
     def _has_room(self, draft: Draft) -> bool:
         """Return whether a message is known to fit; says so once where it is known not to.
 
-        Every count that comes asks again. Where a server has the model nobody can say.
+        Asked again at every count. A server does not count: with its model every message fits.
         """
         plan = self._bridge.status.plan
         if plan is None:

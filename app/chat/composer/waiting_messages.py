@@ -79,7 +79,7 @@ class WaitingMessages(QWidget):
         self._column = vbox(to=self, spacing=4, margins=0)
         self.lines: list[WaitingMessage] = []
         self.followed_by: QWidget | None = None
-        """Comes after them where Tab goes."""
+        """The widget that Tab reaches after them."""
         self.hide()
 
     def show_drafts(self, drafts: Sequence[Draft]) -> None:
