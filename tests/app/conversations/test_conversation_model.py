@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
@@ -60,12 +60,14 @@ def test_what_was_said_last_is_on_top_and_stays_selected(
 def test_the_list_is_arranged_anew_when_the_day_ends(
     listed: ConversationList, add: Add, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add("Written", 0.001)
+    add("Written", 1.5)
     listed.refresh()
+    today = datetime.fromtimestamp(listed.newest_first()[0].updated_at).astimezone().date()
+    monkeypatch.setattr("app.conversations.model._today", lambda: today)
     model = ConversationModel(listed)
     model._look_at_the_date()
     assert rows(model)[0] == "[Today]"
-    tomorrow = model._calendar.today + timedelta(days=1)
+    tomorrow = today + timedelta(days=1)
     monkeypatch.setattr("app.conversations.model._today", lambda: tomorrow)
     model._look_at_the_date()
     assert rows(model)[0] == "[Yesterday]"
