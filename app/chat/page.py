@@ -39,6 +39,7 @@ from app.tools.access import ToolAccess
 from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.elided import ElidedLabel
 from app.widgets.scroller import scroller
+from app.widgets.tab_order import tab_before
 from engine.language import tr
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ class ChatPage(QWidget):
     def add_to_header(self, widget: QWidget) -> None:
         """Put something into the line above the messages, left of the last button."""
         self._header.insertWidget(self._header.count() - 1, widget)
+        tab_before(self.performance_button, [widget])
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """The composer is as wide as the text above it."""

@@ -12,6 +12,7 @@ from app.signals import TypedSignal
 from app.tuning.choice_row import ChoiceRow
 from app.tuning.run_choice import RunChoice
 from app.widgets.boxes import hbox, vbox
+from app.widgets.button_group import keep_tab_on_checked
 from app.widgets.terms import explained
 from app.widgets.text_button import text_button
 from engine.commands import DraftChoice, Mode
@@ -48,6 +49,7 @@ class DraftList(QWidget):
         super().__init__(parent)
         self.rows: dict[Path | DraftChoice, ChoiceRow] = {}
         self._group = QButtonGroup(self)
+        keep_tab_on_checked(self._group)
         self._names: Mapping[Path, str] = {}
         self._room = 0
         self._column = vbox(spacing=4)

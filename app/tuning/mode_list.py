@@ -18,6 +18,7 @@ from app.signals import TypedSignal
 from app.tuning.choice_row import ChoiceRow
 from app.tuning.run_choice import RunChoice
 from app.widgets.boxes import hbox, vbox
+from app.widgets.button_group import keep_tab_on_checked
 from app.widgets.text_button import text_button
 from engine.commands import DraftChoice, Mode
 from engine.language import tr
@@ -38,6 +39,7 @@ class ModeList(QWidget):
         }
         self._refusals: Mapping[Mode, str] = {}
         self._group = QButtonGroup(self)
+        keep_tab_on_checked(self._group)
         column = vbox(to=self, spacing=4, margins=0)
         for number, mode in enumerate(_MODES):
             self._group.addButton(self.rows[mode].button, number)

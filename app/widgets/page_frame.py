@@ -10,6 +10,7 @@ from app.theme.fonts import scaled
 from app.theme.icons import IconButton
 from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.scroller import scroller
+from app.widgets.tab_order import tab_before
 from engine.language import tr
 
 _SIDE = 24
@@ -68,6 +69,7 @@ class PageFrame(QWidget):
     def add_to_header(self, widget: QWidget) -> None:
         """Put something into the line with the title, left of the last button."""
         self.header.insertWidget(self.header.count() - 1, widget)
+        tab_before(self.back, [widget])
 
     def take_keyboard(self) -> None:
         """The page was opened: give the keyboard to what is used first."""

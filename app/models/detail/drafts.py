@@ -11,7 +11,9 @@ from PySide6.QtWidgets import QButtonGroup, QLabel, QRadioButton, QWidget
 from app.models.badge import BadgeLabel
 from app.models.model_texts import candidate_row
 from app.widgets.boxes import fill, hbox, vbox
+from app.widgets.button_group import keep_tab_on_checked
 from app.widgets.labels import plain_label, say
+from app.widgets.tab_order import tab_before
 from engine.hub.advice import DraftCandidate, Verdict
 from engine.language import number, sentences, tr
 
@@ -33,7 +35,10 @@ class DraftChoices(QWidget):
         self.setAccessibleName(tr("Drafts"))
         self.candidates: tuple[DraftCandidate, ...] = ()
         self.buttons: list[tuple[QRadioButton, DraftCandidate | None]] = []
+        self.followed_by: QWidget | None = None
+        """The widget that Tab goes to behind the buttons."""
         self._group = QButtonGroup(self)
+        keep_tab_on_checked(self._group)
         self._rows: list[QWidget] = []
         self._words = plain_label("", self, "muted")
         self._column = vbox(self._words, to=self, spacing=8, margins=0)
@@ -74,6 +79,8 @@ class DraftChoices(QWidget):
         first = None if none else first
         for button, offered in self.buttons:
             button.setChecked(offered is first)
+        if self.followed_by is not None:
+            tab_before(self.followed_by, [button for button, _ in self.buttons])
 
     def _add(self, candidate: DraftCandidate) -> None:
         fits = candidate.verdict is not Verdict.NO

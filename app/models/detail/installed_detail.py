@@ -53,6 +53,7 @@ class InstalledDetail(DetailFrame):
         self.bar.setRange(0, _STEPS)
         self.bar.setFixedHeight(4)
         self.stop_button = text_button(tr("Cancel"), self, look="choice")
+        self.drafts.followed_by = self.stop_button
         self.progress = QWidget(self)
         vbox(
             hbox((self.doing, 1), self.stop_button, spacing=10),

@@ -71,6 +71,7 @@ class RemoteDetail(DetailFrame):
         self.unusable = plain_label("", self, "small")
         fill(self.column, self.unusable, 1)
         self.download_button = self.add_button(tr("Download"), look="primary")
+        self.drafts.followed_by = self.download_button
         self.alone_button = self.add_button("")
         self.again_button = self.add_button(tr("Try again"))
         self.page_button = self.add_button(tr("Open page"))

@@ -424,6 +424,19 @@ def test_keyboard_only(desk: Desk) -> None:
     desk.chat.setup_panel.hide()
 
 
+def test_tab_goes_through_the_line_above_the_messages_first(desk: Desk) -> None:
+    desk.type_and_send("Hello")
+    desk.answered()
+    window, chat = desk.assembly.window, desk.chat
+    chat.sidebar_button.setFocus()
+    met = []
+    for _ in range(4):
+        desk.bot.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_Tab)
+        met.append(QApplication.focusWidget())
+    header = [window.model_button, window.run_button, chat.performance_button]
+    assert met == [*header, chat.transcript]
+
+
 def test_every_control_has_a_name(desk: Desk) -> None:
     desk.script.answer = "```c\nint x;\n```"
     desk.type_and_send("Hello")

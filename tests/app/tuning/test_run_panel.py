@@ -13,7 +13,7 @@ from desk import Desk
 from fake_engine import Script
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QFileDialog, QLabel
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QRadioButton
 
 from app.settings.file import save
 from app.settings.model import Settings
@@ -98,6 +98,22 @@ def test_everything_can_be_chosen_with_keys(desk: Desk) -> None:
     assert ModelProfile.of(asked) == wish
     desk.bot.waitUntil(lambda: desk.assembly.models.running.profile == wish)
     assert desk.assembly.window.run_button.text().startswith("Dovetail")
+
+
+def test_tab_goes_to_what_is_chosen_of_modes_and_drafts(desk: Desk) -> None:
+    """Not to the first of each, which has never had the keyboard."""
+    panel = opened(desk)
+    panel.modes.rows[Mode.CPU].button.click()
+    panel.drafts.rows[DraftChoice.LOOKUP].button.click()
+    panel.apply_button.setFocus()
+    met = []
+    for _ in range(20):
+        press(Qt.Key.Key_Tab)
+        focus = QApplication.focusWidget()
+        if isinstance(focus, QRadioButton):
+            met.append(focus)
+    rows = panel.modes.rows[Mode.CPU], panel.drafts.rows[DraftChoice.LOOKUP]
+    assert met[:2] == [row.button for row in rows]
 
 
 def test_return_on_a_button_of_the_panel_presses_it(desk: Desk) -> None:
