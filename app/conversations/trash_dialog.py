@@ -35,6 +35,7 @@ class TrashDialog(QDialog):
         self.restore_button = text_button(tr("Restore"), self, self._restore)
         self.empty_button = text_button(tr("Empty the trash"), self, self._ask_to_empty)
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
+        self.close_button = box.button(QDialogButtonBox.StandardButton.Close)
         box.rejected.connect(self.reject)
         vbox(
             self.about,
@@ -68,6 +69,8 @@ class TrashDialog(QDialog):
         self.about.setText(kept if items else sentences(empty, kept))
         self.restore_button.setEnabled(bool(items))
         self.empty_button.setEnabled(bool(items))
+        if not items:  # nothing else can show that it has the keyboard
+            self.close_button.setFocus()
 
     def _restore(self) -> None:
         item: TrashItem = self.list.currentItem().data(Qt.ItemDataRole.UserRole)

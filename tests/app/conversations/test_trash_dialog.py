@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from desk import Desk
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox
 
 from app.history import HistoryStore
@@ -50,6 +51,33 @@ def test_an_emptied_trash_is_erased_when_the_window_closes(desk: Desk) -> None:
     assert b"unwanted secret" not in store.path.read_bytes()
     with HistoryStore.open(store.path) as again:
         assert again.conversations.all() == []
+
+
+def test_an_empty_trash_has_the_keyboard_on_its_close_button(desk: Desk) -> None:
+    """Also once its last entry is restored, or deleted for good: an empty list shows no focus."""
+    store, deleted = desk.assembly.store, desk.session.conversations
+    empty = desk.assembly.window.sidebar.show_trash()
+    desk.bot.waitUntil(empty.close_button.hasFocus)
+    empty.reject()
+    chats = [store.conversations.create(title) for title in ("Soup", "Bread")]
+    deleted.refresh()
+    deleted.delete([chat.id for chat in chats])
+    trash = desk.assembly.window.sidebar.show_trash()
+    desk.bot.waitUntil(trash.list.hasFocus)
+    trash.restore_button.setFocus()
+    desk.bot.keyClick(trash.restore_button, Qt.Key.Key_Space)
+    assert trash.restore_button.hasFocus(), "there is one more"
+    desk.bot.keyClick(trash.restore_button, Qt.Key.Key_Space)
+    assert trash.close_button.hasFocus()
+    trash.reject()
+    deleted.delete([chats[0].id])
+    again = desk.assembly.window.sidebar.show_trash()
+    desk.bot.waitUntil(again.list.hasFocus)
+    again.empty_button.setFocus()
+    desk.bot.keyClick(again.empty_button, Qt.Key.Key_Space)
+    (box,) = again.findChildren(QMessageBox)
+    next(each for each in box.buttons() if each.text() == "Empty").click()
+    desk.bot.waitUntil(again.close_button.hasFocus)
 
 
 def test_what_is_long_is_cut_and_trouble_is_told(
