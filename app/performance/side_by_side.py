@@ -138,6 +138,7 @@ class _Rendered(QTextBrowser):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
+        self.setProperty("look", "reading")
         self.setOpenLinks(False)
         self.document().setDefaultStyleSheet(_style())
         self.document().setIndentWidth(_INDENT)

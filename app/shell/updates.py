@@ -104,6 +104,7 @@ class UpdateDialog(QDialog):
         title = plain_label(words, self, "heading")
         present = tr("You have {version}.").format(version=version())
         self.changes = QTextBrowser(self, openLinks=False)
+        self.changes.setProperty("look", "reading")
         self.changes.setMarkdown(release.changes or tr("Its changes are not listed."))
         self.changes.setAccessibleName(tr("Changes"))
         self.how: QLabel = plain_label(self._how(), self, "muted")

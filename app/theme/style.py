@@ -113,12 +113,13 @@ QDialogButtonBox, QMessageBox { dialogbuttonbox-buttons-have-icons: 0; }
 """
 
 _FIELDS = """
-QLineEdit, QPlainTextEdit, QComboBox, QAbstractSpinBox { background: $surface; color: $text;
+QLineEdit, QPlainTextEdit, QComboBox, QAbstractSpinBox, QTextBrowser[look="reading"] {
+    background: $surface; color: $text;
     border: 1px solid $border_strong; border-radius: ${radius}px; padding: 6px 8px;
     selection-background-color: $accent; selection-color: $on_accent; }
 QLineEdit, QAbstractSpinBox { border-color: $border; }
-QLineEdit:focus, QPlainTextEdit:focus, QComboBox:focus, QAbstractSpinBox:focus {
-    border: 2px solid $accent; padding: 5px 7px; }
+QLineEdit:focus, QPlainTextEdit:focus, QComboBox:focus, QAbstractSpinBox:focus,
+QTextBrowser[look="reading"]:focus { border: 2px solid $accent; padding: 5px 7px; }
 QFrame[look="card"] QPlainTextEdit:focus { border: none; padding: 0; }
 QAbstractSpinBox QLineEdit, QAbstractSpinBox QLineEdit:focus { background: transparent;
     border: none; padding: 0; }

@@ -6,6 +6,7 @@ import pytest
 from desk import Desk
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFontInfo
+from PySide6.QtWidgets import QWidget
 
 from app.markdown.formula_object import latex_of
 from app.performance.gain import Gain, SpeedBar
@@ -240,3 +241,23 @@ def test_whether_it_is_possible_is_told_without_the_whole_conversation(
     desk.bot.waitUntil(lambda: without.possible)
     monkeypatch.setattr("app.performance.baseline.chat_request", lambda *_: 1 // 0)
     assert without.possible
+
+
+@pytest.mark.usefixtures("styled")
+def test_the_answer_side_by_side_that_has_the_keyboard_has_a_ring(
+    desk: Desk, page: PerformancePage
+) -> None:
+    desk.bot.waitUntil(page.board.findings.beside.isEnabled)
+    page.board.findings.beside.click()
+    (dialog,) = desk.assembly.window.findChildren(SideBySide)
+    first, second = dialog.texts
+    desk.bot.waitUntil(first.hasFocus)
+    assert [_left_edge(each) == current().accent for each in (first, second)] == [True, False]
+    desk.bot.keyClick(first, Qt.Key.Key_Tab)
+    assert [_left_edge(each) == current().accent for each in (first, second)] == [False, True]
+    dialog.reject()
+
+
+def _left_edge(widget: QWidget) -> str:
+    """Colour in the middle of the left edge."""
+    return widget.grab().toImage().pixelColor(0, widget.height() // 2).name()
