@@ -68,8 +68,8 @@ class Running(QObject):
         self._measuring_stopped = False
         self._finder = Asker(bridge, self)
         self._found: DraftsFound | None = None
-        self._file_name = ""
-        """Name that its files give to the loaded model."""
+        self._names: dict[Path, str] = {}
+        """Names that files give to models, where they were read."""
         self.falls_back = False
         """True if a kept profile was refused just now, and another load takes its place."""
         bridge.started.connect(self._started)
@@ -132,8 +132,7 @@ class Running(QObject):
     def draft_name(self, draft: Path) -> str:
         """Return the name of a draft for people: its own, else that of its file or folder."""
         own = {each.path: each.name for each in self.drafts_found}.get(draft)
-        own = own or _named_by_place(draft)
-        return self.name_of(draft, own)
+        return self.name_of(draft, own) if own else self.place_name(draft)
 
     def kept_load(self, model: Path, draft: Path | None = None) -> Load:
         """Return the load of a model as it is kept; without a draft that is gone.
@@ -199,8 +198,13 @@ class Running(QObject):
         self._wanted = wanted
 
     def place_name(self, model: Path) -> str:
-        """Return the name of a model that is not in memory: the user's, else that of its place."""
-        return self.name_of(model, _named_by_place(model))
+        """Return the name of a model as lists show it; where no list has it, that of its place."""
+        return self.name_of(model, self._names.get(model) or _named_by_place(model))
+
+    def name_read(self, model: Path, name: str) -> str:
+        """Remember what a model's files call it, and return its name for people."""
+        self._names[model] = name
+        return self.name_of(model, name)
 
     def name_of(self, model: Path, otherwise: str) -> str:
         """Return the name that the user has given a model, or another one where there is none."""
@@ -210,7 +214,7 @@ class Running(QObject):
         """Call a model so from now on; "": as its files call it."""
         self._settings.change(profiles=self._settings.value.with_name(model, name))
         if self.status.model == model:
-            self.bridge.call_model(name or self._file_name)
+            self.bridge.call_model(self.place_name(model))
 
     def apply(self, profile: ModelProfile, *, now: bool = False, again: bool = False) -> None:
         """Run the same model like this from the next answer on.
@@ -267,8 +271,7 @@ class Running(QObject):
 
     def _loaded(self, event: PlanReady) -> None:
         load, refused = event.load, self._refused
-        self._file_name = event.model_name
-        self.bridge.call_model(self.name_of(event.model, event.model_name))
+        self.bridge.call_model(self.name_read(event.model, event.model_name))
         self._tell_called_off()
         self._finder.ask(FindDrafts(event.model), self._note_drafts)
         if self._falls_back(refused):

@@ -167,6 +167,7 @@ class ModelChoice(QObject):
         self._choosing.do(lambda: inspect(path), self._use, self._refused)
 
     def _use(self, found: Installed) -> None:
+        self.running.name_read(found.path, found.name)
         if not found.head:
             self.load(found.path)
         elif self.running.possible:
@@ -209,6 +210,6 @@ class ModelChoice(QObject):
             report_failure(error)
 
     def _keep(self, models: list[Installed]) -> None:
-        named = self.running.name_of
+        named = self.running.name_read
         self.models = [replace(each, name=named(each.path, each.name)) for each in models]
         self.listed.emit()

@@ -27,7 +27,7 @@ def offer_starter(
         begin()
         models.load(path)
 
-    name = models.running.name_of(model, model.stem)
+    name = models.running.place_name(model)
     choices = [(tr("Try {model} again").format(model=name), lambda: load(model))]
     if starter is not None:
         choices.insert(0, (tr("Load the starter model"), lambda: load(starter)))

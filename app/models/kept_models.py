@@ -30,7 +30,7 @@ class KeptModels(QObject):
 
     Args:
         hub: has the disk.
-        name_of: returns the user's name for a path, or the name that is given otherwise.
+        named: takes in what a model's files call it; returns its name for people.
     """
 
     changed = Signal()
@@ -44,10 +44,10 @@ class KeptModels(QObject):
     _went_on = Signal(float)
 
     def __init__(
-        self, hub: LazyHub, name_of: Callable[[Path, str], str], parent: QObject | None = None
+        self, hub: LazyHub, named: Callable[[Path, str], str], parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
-        self._hub, self._name_of = hub, name_of
+        self._hub, self._named = hub, named
         self.kept: Sequence[KeptModel] = ()
         self.elsewhere: Sequence[KeptModel] = ()
         self.suggestions: Sequence[Recommendation] = ()
@@ -64,7 +64,7 @@ class KeptModels(QObject):
         """Find out what there is: first what is kept, then what others have."""
 
         def found(kept: Sequence[KeptModel]) -> None:
-            named = [replace(each, name=self._name_of(each.path, each.name)) for each in kept]
+            named = [replace(each, name=self._named(each.path, each.name)) for each in kept]
             self.kept, self.looked = named, True
             self.changed.emit()
             self._ask(lambda hub: hub.shelf.elsewhere(), found_more)

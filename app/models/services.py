@@ -42,7 +42,7 @@ class ModelServices(QObject):
         self._hub = LazyHub(make)
         self.models = models
         self.hub = HubClient(self._hub, access, self)
-        self.shelf = KeptModels(self._hub, models.running.name_of, self)
+        self.shelf = KeptModels(self._hub, models.running.name_read, self)
         self.advising = ModelAdvice(self._hub, self)
         self.ordering = DownloadOrders(self.hub, self)
         self._listed: set[str] = set()

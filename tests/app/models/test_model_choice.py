@@ -124,6 +124,21 @@ def test_the_start_after_one_that_never_got_ready_offers_the_starter_model(
     assert desk.assembly.settings.value.model == str(starter)
 
 
+def test_after_such_a_start_a_folder_is_named_whole(
+    open_desk: OpenDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dot in its name is no ending."""
+    monkeypatch.setenv("DUOTAIL_ISA", "")
+    monkeypatch.setenv("DUOTAIL_SAFE_MODE", "")
+    paths, model = Paths(tmp_path / "data", tmp_path / "config"), tmp_path / "Qwen2.5-1.5B"
+    model.mkdir()
+    save(paths.settings, replace(DEFAULTS, model=str(model)))
+    paths.load_mark.parent.mkdir()
+    paths.load_mark.write_text("-1")
+    desk = open_desk(Script())
+    assert "while it was loading Qwen2.5-1.5B." in desk.banners.texts[0]
+
+
 def test_a_model_can_be_taken_out_of_memory(desk: Desk) -> None:
     menu_of(desk)["Unload model"].trigger()
     desk.bot.waitUntil(lambda: any(isinstance(each, Unload) for each in desk.script.commands))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from desk import Desk
+from folder_models import FOLDER_TARGET
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QPushButton
 
@@ -16,6 +17,7 @@ from app.settings.profiles import ModelProfile
 from app.shell.page_names import PageName
 from engine.commands import Load, Mode
 from engine.events import Calibrated, CalibrationProgress, Failed
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
@@ -60,6 +62,25 @@ def test_a_load_that_escape_calls_off_is_told_and_offered_again(
     desk.bot.waitUntil(lambda: desk.assembly.bridge.status.model == load.model)
     assert status.phase is Phase.LOADING
     assert notice.text not in desk.banners.texts
+
+
+def test_a_model_is_named_as_lists_do(desk: Desk, notices: list[Notice], tmp_path: Path) -> None:
+    """By what its files say, where they were read, and not by their place."""
+    desk.ready()
+    models, bridge = desk.assembly.models, desk.assembly.bridge
+    desk.script.load_gate = threading.Event()
+    models.load_path(FOLDER_TARGET)
+    desk.bot.waitUntil(lambda: bridge.status.phase is Phase.LOADING)
+    escape(desk)
+    told(desk, notices, "Loading “Duotail 7M” was cancelled.")
+    listed = KeptModel(tmp_path / "sha256-1", "qwen3:8b", ModelOrigin.DOWNLOADED, 1)
+    desk.script.hub.kept = (listed,)
+    shelf = desk.assembly.model_manager.services.shelf
+    shelf.look()
+    desk.bot.waitUntil(lambda: list(shelf.kept) == [listed])
+    begin(desk, listed.path)
+    escape(desk)
+    told(desk, notices, "Loading “qwen3:8b” was cancelled.")
 
 
 def test_where_no_model_is_left_that_is_said_too(
