@@ -138,6 +138,7 @@ from window_bugs import (
     notices_that_outlive_their_files,
     numbers_of_the_last_go_alone,
     room_shared_alike_among_files,
+    waiting_messages_sent_before_they_are_counted,
 )
 
 ENVIRONMENT = "DUOTAIL_PLANTED_BUG"
@@ -572,6 +573,10 @@ BUGS: dict[str, Bug] = {
         Bug(
             messages_sent_to_a_model_that_is_not_there_yet,
             ("tests/app/chat/composer/test_full_context.py",),
+        ),
+        Bug(
+            waiting_messages_sent_before_they_are_counted,
+            ("tests/app/chat/composer/test_queued_length.py",),
         ),
         Bug(room_shared_alike_among_files, ("tests/app/session/test_passages.py",)),
     )
