@@ -129,6 +129,11 @@ class Running(QObject):
         plan = self.status.plan
         return None if plan is None else plan.has_mtp
 
+    def find_drafts(self) -> None:
+        """Ask what can draft for the model in memory; `drafts_found` has the answer later."""
+        if self.status.model is not None:
+            self._finder.ask(FindDrafts(self.status.model), self._note_drafts)
+
     def draft_name(self, draft: Path) -> str:
         """Return the name of a draft for people: its own, else that of its file or folder."""
         own = {each.path: each.name for each in self.drafts_found}.get(draft)

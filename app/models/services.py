@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
@@ -46,7 +47,10 @@ class ModelServices(QObject):
         self.advising = ModelAdvice(self._hub, self)
         self.ordering = DownloadOrders(self.hub, self)
         self._listed: set[str] = set()
+        self._here: set[Path] = set()
+        """Models that were on this computer when drafts were last looked for."""
         self.hub.jobs_changed.connect(self._list)
+        self.shelf.changed.connect(self._find_drafts)
 
     def _list(self) -> None:
         """Put finished downloads onto the shelf, also where the last run had no time for it."""
@@ -54,6 +58,13 @@ class ModelServices(QObject):
             if each.state is JobState.DONE and each.job.key not in self._listed:
                 self._listed.add(each.job.key)
                 self.shelf.keep(each)
+
+    def _find_drafts(self) -> None:
+        """Look for drafts of the model in use again where other models are here now."""
+        here = {each.path for each in (*self.shelf.kept, *self.shelf.elsewhere)}
+        if here != self._here:
+            self._here = here
+            self.models.running.find_drafts()
 
     def serve(self, detail: RecommendedDetail | RemoteDetail) -> None:
         """Have the buttons of a model on the hub order it, and let the user put in a token."""

@@ -49,7 +49,7 @@ class DraftList(QWidget):
         super().__init__(parent)
         self.rows: dict[Path | DraftChoice, ChoiceRow] = {}
         self._group = QButtonGroup(self)
-        keep_tab_on_checked(self._group)
+        self._keep_tab = keep_tab_on_checked(self._group)
         self._names: Mapping[Path, str] = {}
         self._room = 0
         self._column = vbox(spacing=4)
@@ -98,15 +98,25 @@ class DraftList(QWidget):
             row.fit(width)
 
     def _offer(self, choices: Sequence[Path | DraftChoice], names: Mapping[Path, str]) -> None:
+        """Show these; a row that stays is the same one, which may have the keyboard."""
         if list(self.rows) == list(choices) and names == self._names:
             return
-        self._names = names
+        before, self._names = self._names, names
+        stays = {
+            choice: self.rows.pop(choice)
+            for choice in choices
+            if choice in self.rows
+            and (not isinstance(choice, Path) or names[choice] == before[choice])
+        }
         for row in self.rows.values():
             self._group.removeButton(row.button)
             self._column.removeWidget(row)
             row.hide()
             row.deleteLater()
-        self.rows = {choice: self._row(choice) for choice in choices}
+        self.rows = {choice: stays.get(choice) or self._row(choice) for choice in choices}
+        for place, row in enumerate(self.rows.values()):
+            self._column.insertWidget(place, row)
+        self._keep_tab()
 
     def _row(self, choice: Path | DraftChoice) -> ChoiceRow:
         if isinstance(choice, Path):
@@ -117,7 +127,6 @@ class DraftList(QWidget):
             row = ChoiceRow(tr(label), tr(about) if about else "", self)
             row.setToolTip(explained(tr("Lookup")) if choice is DraftChoice.LOOKUP else "")
         self._group.addButton(row.button)
-        self._column.addWidget(row)
         row.button.clicked.connect(lambda _=False: self.chosen.emit(choice))
         row.fit(self._room)
         row.show()

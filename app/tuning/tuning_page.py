@@ -187,7 +187,8 @@ class TuningPage(PageFrame):
         """The engine tells of every step it makes; few of them are to be seen here."""
         status = self._bridge.status
         words = status.words if status.phase is Phase.LOADING else ""
-        seen = (status.phase, status.plan, status.machine, status.measured, words)
+        drafts = self._running.drafts_found
+        seen = (status.phase, status.plan, status.machine, status.measured, words, drafts)
         if seen != self._seen:
             self._seen = seen
             self._soon()

@@ -17,7 +17,7 @@ from engine.errors import UserFixable
 from engine.events import DraftHere
 from engine.hub.remote.variants import is_head_of, letters
 from engine.hub.shelf.other_programs import ShelfSearch
-from engine.hub.shelf.shelf import ModelShelf
+from engine.hub.shelf.shelf import FILE, ModelShelf
 from engine.hub.starter import user_data
 from engine.model.config import ModelConfig
 from engine.model.heads.description import DraftOnly
@@ -66,14 +66,17 @@ def drafts_here(target: LocalModel | Path, tokens: Tokens) -> tuple[DraftHere, .
     return found
 
 
-_Key = tuple[FilesState, int]
+_Key = tuple[FilesState, int, int]
 _known: dict[_Key, tuple[float, tuple[DraftHere, ...]]] = {}
 
 
 def _key(path: Path) -> _Key | None:
-    """Return what tells whether anything beside a model has changed."""
+    """Return what tells whether anything beside a model, or in the library, has changed."""
+    library = user_data() / FILE
     try:
-        return FilesState.of(real_path(path)), path.absolute().parent.stat().st_mtime_ns
+        beside = path.absolute().parent.stat().st_mtime_ns
+        known = library.stat().st_mtime_ns if library.exists() else 0
+        return FilesState.of(real_path(path)), beside, known
     except (OSError, ValueError):
         return None
 

@@ -17,17 +17,20 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QWidget
 
 from app.shell.page_names import PageName
 from app.showcase import budgets
+from app.showcase import hub_story as story
 from app.showcase.budgets import GIB, LAYERS, previewed
 from app.showcase.script import PLAN
 from app.tuning.tuning_page import TuningPage
 from engine.commands import Calibrate, DraftChoice, KvType, Load, Mode, Preview, Stop
 from engine.events import (
+    DraftHere,
     Failed,
     FailureKind,
     MachineFound,
     PlanSummary,
     WayOut,
 )
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.machine.facts import Machine
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -458,6 +461,40 @@ def test_everything_is_reached_with_tab(card: Desk) -> None:
         assert focus.accessibleName() or focus.property("text"), focus
         QTest.keyClick(focus, Qt.Key.Key_Tab)
     assert not {part.accessibleName() or part.property("text") for part in wanted - met}
+
+
+def test_a_draft_that_was_downloaded_is_listed_and_takes_nothing_from_the_user(
+    card: Desk, tmp_path: Path
+) -> None:
+    page, script = opened(card), card.script
+    lookup = page.mode.drafts.rows[DraftChoice.LOOKUP].button
+    lookup.setFocus()
+    lookup.click()
+    card.assembly.models.running.changed.emit()
+    planned(card, page)  # nothing else is to be shown
+    chosen = page.choosing.profile
+    small = tmp_path / "small.gguf"
+    script.drafts = (DraftHere(small, "Small"),)
+    script.hub.kept = (KeptModel(small, "Small", ModelOrigin.DOWNLOADED, 1),)
+    downloads = card.assembly.model_manager.services.hub
+    downloads.go_on()
+    card.bot.waitUntil(lambda: script.scripted_hub is not None)
+    assert script.scripted_hub is not None
+    script.scripted_hub.tell(story.UNDER_WAY[-1])
+    rows = [DraftChoice.AUTO, small, DraftChoice.LOOKUP, DraftChoice.NONE]
+    card.bot.waitUntil(lambda: list(page.mode.drafts.rows) == rows)
+    assert lookup.hasFocus()
+    assert lookup.isChecked()
+    assert page.choosing.profile == chosen
+    assert len(loads(card)) == 1
+    QTest.keyClick(lookup, Qt.Key.Key_Up)
+    assert page.choosing.profile.draft == small
+
+    def in_order() -> bool:
+        heights = [row.y() for row in page.mode.drafts.rows.values()]
+        return heights == sorted(set(heights))
+
+    card.bot.waitUntil(in_order)
 
 
 def test_another_model_forgets_what_was_chosen(card: Desk) -> None:

@@ -123,4 +123,6 @@ def test_a_draft_may_lie_in_another_folder(target: Path, monkeypatch: pytest.Mon
     data = target.parents[1] / "data"
     monkeypatch.setenv("DUOTAIL_DATA_DIR", str(data))
     RememberedModels(data).remember(Remembered(str(far), ModelOrigin.IN_PLACE))
-    assert found(target) == (far,)
+    model = LocalModel.inspect(target)
+    here = drafts_here(model, lambda: model.tokenizer().vocabulary)
+    assert here == (DraftHere(far, "far"),), "though it was looked for just now"
