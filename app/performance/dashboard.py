@@ -107,7 +107,7 @@ class Dashboard(QWidget):
         self.absent.setText(tr("GPU: none was found that can be measured."))
         self.absent.hide()
         self._graphs = Columns(self.lanes, _NARROWEST)
-        self.fold = Fold(tr("Details"), opened=look.opened, parent=self)
+        self.fold = Fold(tr("Details"), opened=look.opened)
         self._build()
         self.frames = FramePainter(
             feed,

@@ -196,6 +196,18 @@ def test_tab_goes_through_the_timeline_s_buttons_from_left_to_right(
     assert [each.x() for each in met] == sorted(each.x() for each in met)
 
 
+def test_tab_goes_through_the_page_from_top_to_bottom(desk: Desk, page: PerformancePage) -> None:
+    show(desk, page)
+    board = page.board
+    page.export.setFocus()
+    met: list[QWidget | None] = []
+    for _ in range(12):
+        desk.bot.keyClick(QApplication.focusWidget() or page, Qt.Key.Key_Tab)
+        met.append(QApplication.focusWidget())
+    first = (page.back, board.gain, board.timeline, board.tokens, board.fold.button, board.numbers)
+    assert [each for each in met if each in first] == list(first)
+
+
 def test_files_are_written_beside_the_window(
     desk: Desk, page: PerformancePage, tmp_path: Path
 ) -> None:
