@@ -98,6 +98,7 @@ QPushButton[look="primary"]:disabled { background: $hover; color: $muted;
     border-color: $border; }
 QPushButton[look="danger"] { color: $danger; border-color: $danger; }
 QPushButton[look="danger"]:hover { background: $danger_soft; }
+QPushButton[look="danger"]:disabled { color: $muted; border-color: $border_strong; }
 QPushButton[look="example"] { text-align: left; padding: 12px 14px; border-color: $border;
     border-radius: 10px; }
 QPushButton[look="example"]:focus { border: 2px solid $accent; padding: 11px 13px; }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QLabel, QRadioButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from app.theme.fonts import keep_sized, scaled
 from app.widgets.boxes import hbox, vbox
 from app.widgets.labels import plain_label, say
+from app.widgets.radio_button import RadioButton
 
 _INDENT = 28
 """Pixel where the words of the button begin."""
@@ -20,7 +21,7 @@ class ChoiceRow(QWidget):
     def __init__(self, label: str, about: str, parent: QWidget) -> None:
         super().__init__(parent)
         self._label = label
-        self.button = QRadioButton(self)
+        self.button = RadioButton(self)
         self.button.setAccessibleName(label)
         self.button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.about = plain_label("", self, "small")

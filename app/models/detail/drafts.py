@@ -6,13 +6,14 @@ import textwrap
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QButtonGroup, QLabel, QRadioButton, QWidget
+from PySide6.QtWidgets import QButtonGroup, QLabel, QWidget
 
 from app.models.badge import BadgeLabel
 from app.models.model_texts import candidate_row
 from app.widgets.boxes import fill, hbox, vbox
 from app.widgets.button_group import keep_tab_on_checked
 from app.widgets.labels import plain_label, say
+from app.widgets.radio_button import RadioButton
 from app.widgets.tab_order import tab_before
 from engine.hub.advice import DraftCandidate, Verdict
 from engine.language import number, sentences, tr
@@ -34,7 +35,7 @@ class DraftChoices(QWidget):
         super().__init__(parent)
         self.setAccessibleName(tr("Drafts"))
         self.candidates: tuple[DraftCandidate, ...] = ()
-        self.buttons: list[tuple[QRadioButton, DraftCandidate | None]] = []
+        self.buttons: list[tuple[RadioButton, DraftCandidate | None]] = []
         self.followed_by: QWidget | None = None
         """The widget that Tab goes to behind the buttons."""
         self._group = QButtonGroup(self)
@@ -89,7 +90,7 @@ class DraftChoices(QWidget):
         row = QWidget(self)
         line = hbox(spacing=8)
         if fits:
-            button = QRadioButton(shortened, row)
+            button = RadioButton(shortened, row)
             button.setAccessibleDescription(candidate.reason)
             self._offer(button, candidate)
             line.addWidget(button)
@@ -111,12 +112,12 @@ class DraftChoices(QWidget):
 
     def _add_none(self) -> None:
         row = QWidget(self)
-        button = QRadioButton(tr("No draft"), row)
+        button = RadioButton(tr("No draft"), row)
         self._offer(button, None)
         vbox(button, to=row, margins=0)
         self._keep(row)
 
-    def _offer(self, button: QRadioButton, candidate: DraftCandidate | None) -> None:
+    def _offer(self, button: RadioButton, candidate: DraftCandidate | None) -> None:
         self._group.addButton(button)
         button.clicked.connect(lambda _=False: self.changed.emit())
         self.buttons.append((button, candidate))

@@ -84,6 +84,21 @@ def test_the_text_size_reaches_open_windows(theme: Theme, qtbot: QtBot) -> None:
     assert ui_font(1.0).pointSizeF() == pytest.approx(ui_font().pointSizeF() / 1.5)
 
 
+@pytest.mark.usefixtures("styled")
+def test_a_button_that_deletes_looks_as_if_it_did_not_where_it_cannot(qtbot: QtBot) -> None:
+    button = QPushButton("Delete")
+    button.setProperty("look", "danger")
+    qtbot.addWidget(button)
+    button.show()
+
+    def edge() -> str:
+        return button.grab().toImage().pixelColor(button.width() // 2, 0).name()
+
+    assert edge() == current().danger
+    button.setEnabled(False)
+    assert edge() == current().border_strong
+
+
 def test_fonts_that_are_kept_follow_and_end_with_their_widget(theme: Theme, qtbot: QtBot) -> None:
     theme.apply(ThemeChoice.LIGHT, font_scale=1.0)
     label, made = QLabel("a"), []

@@ -433,6 +433,24 @@ def test_measured_speeds_are_on_the_view(card: Desk) -> None:
     assert f"{point.tokens_per_s:.1f} measured" in page.bar.now.text()
 
 
+def test_what_arrows_go_to_comes_into_view(card: Desk) -> None:
+    card.assembly.window.resize(1000, 520)
+    page = opened(card)
+    area, drafts = page.scroller, page.mode.drafts.rows
+    page.mode.modes.rows[Mode.AUTO].button.setFocus()
+    area.verticalScrollBar().setValue(0)
+    drafts[DraftChoice.AUTO].button.setFocus()
+    for way in (Qt.Key.Key_Down, Qt.Key.Key_Up):
+        for _ in range(len(drafts) - 1):
+            QTest.keyClick(QApplication.focusWidget(), way)
+            focus = QApplication.focusWidget()
+            assert focus is not None
+            row = focus.parentWidget()
+            assert row in drafts.values()
+            top = row.mapTo(area.viewport(), QPoint()).y()
+            assert 0 <= top <= area.viewport().height() - row.height()
+
+
 def test_everything_is_reached_with_tab(card: Desk) -> None:
     page = opened(card)
     page.memory.budget.lock_button.click()
