@@ -98,6 +98,7 @@ QPushButton[look="primary"]:disabled { background: $hover; color: $muted;
     border-color: $border; }
 QPushButton[look="danger"] { color: $danger; border-color: $danger; }
 QPushButton[look="danger"]:hover { background: $danger_soft; }
+QPushButton[look="danger"]:focus { border-color: $text; }
 QPushButton[look="danger"]:disabled { color: $muted; border-color: $border_strong; }
 QPushButton[look="example"] { text-align: left; padding: 12px 14px; border-color: $border;
     border-radius: 10px; }
@@ -105,6 +106,7 @@ QPushButton[look="example"]:focus { border: 2px solid $accent; padding: 11px 13p
 QPushButton[look="choice"] { padding: 3px 12px; }
 QPushButton[look="choice"]:focus { padding: 2px 11px; }
 QPushButton[look="choice"]:checked { background: $accent_soft; border-color: $accent; }
+QPushButton[look="choice"]:checked:focus { border-color: $text; }
 QPushButton[look="row"] { text-align: left; background: transparent; padding: 6px 8px;
     border: 2px solid transparent; border-radius: ${radius}px; }
 QPushButton[look="row"]:hover { background: $hover; }

@@ -8,7 +8,7 @@ import pytest
 import shiboken6
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QToolButton
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
 
 import app.theme.theme
@@ -84,19 +84,50 @@ def test_the_text_size_reaches_open_windows(theme: Theme, qtbot: QtBot) -> None:
     assert ui_font(1.0).pointSizeF() == pytest.approx(ui_font().pointSizeF() / 1.5)
 
 
-@pytest.mark.usefixtures("styled")
-def test_a_button_that_deletes_looks_as_if_it_did_not_where_it_cannot(qtbot: QtBot) -> None:
-    button = QPushButton("Delete")
+@pytest.fixture
+def buttons(qtbot: QtBot, styled: None) -> tuple[QPushButton, QPushButton]:
+    """One that has the keyboard, and one to give it to."""
+    del styled
+    around = QWidget()
+    qtbot.addWidget(around)
+    first, second = QPushButton("First", around), QPushButton("Second", around)
+    second.move(0, 60)
+    around.show()
+    around.activateWindow()
+    first.setFocus()
+    qtbot.waitUntil(first.hasFocus)
+    return first, second
+
+
+def edge(button: QPushButton) -> str:
+    """Colour in the middle of the upper edge."""
+    return button.grab().toImage().pixelColor(button.width() // 2, 0).name()
+
+
+def test_a_button_that_deletes_shows_the_keyboard_and_whether_it_can(
+    buttons: tuple[QPushButton, QPushButton],
+) -> None:
+    button, other = buttons
     button.setProperty("look", "danger")
-    qtbot.addWidget(button)
-    button.show()
-
-    def edge() -> str:
-        return button.grab().toImage().pixelColor(button.width() // 2, 0).name()
-
-    assert edge() == current().danger
+    button.style().polish(button)
+    assert edge(button) == current().text
+    other.setFocus()
+    assert edge(button) == current().danger
     button.setEnabled(False)
-    assert edge() == current().border_strong
+    assert edge(button) == current().border_strong
+
+
+def test_a_choice_that_is_made_shows_the_keyboard(
+    buttons: tuple[QPushButton, QPushButton],
+) -> None:
+    button, other = buttons
+    button.setProperty("look", "choice")
+    button.setCheckable(True)
+    button.setChecked(True)
+    button.style().polish(button)
+    assert edge(button) == current().text
+    other.setFocus()
+    assert edge(button) == current().accent
 
 
 def test_fonts_that_are_kept_follow_and_end_with_their_widget(theme: Theme, qtbot: QtBot) -> None:
