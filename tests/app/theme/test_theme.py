@@ -85,7 +85,7 @@ def test_the_text_size_reaches_open_windows(theme: Theme, qtbot: QtBot) -> None:
 
 
 @pytest.fixture
-def buttons(qtbot: QtBot, styled: None) -> tuple[QPushButton, QPushButton]:
+def buttons(qtbot: QtBot, styled: None) -> Iterator[tuple[QPushButton, QPushButton]]:
     """One that has the keyboard, and one to give it to."""
     del styled
     around = QWidget()
@@ -96,7 +96,7 @@ def buttons(qtbot: QtBot, styled: None) -> tuple[QPushButton, QPushButton]:
     around.activateWindow()
     first.setFocus()
     qtbot.waitUntil(first.hasFocus)
-    return first, second
+    yield first, second
 
 
 def edge(button: QPushButton) -> str:
