@@ -1,4 +1,4 @@
-"""The benchmark page: this model on this PC in every mode that fits."""
+"""The benchmark page: this model on this computer in every mode that fits."""
 
 from __future__ import annotations
 
@@ -178,7 +178,8 @@ class BenchmarkPage(PageFrame):
 
     def _build(self) -> None:
         self._task = Card(tr("Which mode is best here?"), parent=self)
-        buttons = hbox(self.measure_button, self.cancel_button, (self.stage, 1), spacing=12)
+        measure = (self.measure_button, 0, Qt.AlignmentFlag.AlignLeft)  # also without words beside
+        buttons = hbox(measure, self.cancel_button, (self.stage, 1), spacing=12)
         fill(self._task.column, self.simulated, buttons, self.progress)
         self._results = Card(tr("Results"), parent=self)
         chosen = hbox(self.use_button, self.auto_button, 1)

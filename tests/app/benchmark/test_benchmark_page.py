@@ -96,6 +96,18 @@ def of(desk: Desk, kind: type[object]) -> list[object]:
     return [command for command in desk.script.commands if isinstance(command, kind)]
 
 
+def test_the_button_is_as_wide_as_its_words_before_the_plan_is_known(
+    open_desk: Callable[[Script | None], Desk],
+) -> None:
+    desk = open_desk(replace(script(), preview=None))
+    desk.ready()
+    page = page_of(desk)
+    assert page.stage.isHidden()
+    desk.bot.waitUntil(
+        lambda: page.measure_button.width() == page.measure_button.sizeHint().width()
+    )
+
+
 def test_one_click_measures_and_uses_the_winner(desk: Desk) -> None:
     page = page_of(desk)
     assert page.measure_button.isEnabled()
