@@ -85,8 +85,8 @@ def test_the_text_size_reaches_open_windows(theme: Theme, qtbot: QtBot) -> None:
 
 
 @pytest.fixture
-def buttons(qtbot: QtBot, styled: None) -> Iterator[tuple[QPushButton, QPushButton]]:
-    """One that has the keyboard, and one to give it to."""
+def around(qtbot: QtBot, styled: None) -> QWidget:
+    """A window with two buttons, the first of which has the keyboard."""
     del styled
     around = QWidget()
     qtbot.addWidget(around)
@@ -96,7 +96,7 @@ def buttons(qtbot: QtBot, styled: None) -> Iterator[tuple[QPushButton, QPushButt
     around.activateWindow()
     first.setFocus()
     qtbot.waitUntil(first.hasFocus)
-    yield first, second
+    return around
 
 
 def edge(button: QPushButton) -> str:
@@ -104,10 +104,8 @@ def edge(button: QPushButton) -> str:
     return button.grab().toImage().pixelColor(button.width() // 2, 0).name()
 
 
-def test_a_button_that_deletes_shows_the_keyboard_and_whether_it_can(
-    buttons: tuple[QPushButton, QPushButton],
-) -> None:
-    button, other = buttons
+def test_a_button_that_deletes_shows_the_keyboard_and_whether_it_can(around: QWidget) -> None:
+    button, other = around.findChildren(QPushButton)
     button.setProperty("look", "danger")
     button.style().polish(button)
     assert edge(button) == current().text
@@ -117,10 +115,8 @@ def test_a_button_that_deletes_shows_the_keyboard_and_whether_it_can(
     assert edge(button) == current().border_strong
 
 
-def test_a_choice_that_is_made_shows_the_keyboard(
-    buttons: tuple[QPushButton, QPushButton],
-) -> None:
-    button, other = buttons
+def test_a_choice_that_is_made_shows_the_keyboard(around: QWidget) -> None:
+    button, other = around.findChildren(QPushButton)
     button.setProperty("look", "choice")
     button.setCheckable(True)
     button.setChecked(True)
