@@ -103,8 +103,9 @@ def test_the_button_is_as_wide_as_its_words_before_the_plan_is_known(
     desk.ready()
     page = page_of(desk)
     assert page.stage.isHidden()
-    page.grab()  # laid out
-    assert page.measure_button.width() == page.measure_button.sizeHint().width()
+    wanted = page.measure_button.sizeHint().width()
+    desk.bot.waitUntil(lambda: page._task.column.geometry().width() > 2 * wanted)
+    assert page.measure_button.width() == wanted
 
 
 def test_one_click_measures_and_uses_the_winner(desk: Desk) -> None:
