@@ -31,7 +31,6 @@ from app.engine_link.status import Phase
 from app.engine_link.window_loop import WindowLoop
 from app.garbage import collect_here
 from app.models.choice import ModelChoice
-from app.models.crash_offer import offer_starter
 from app.models.manager import ModelManager
 from app.models.server_book import ServerBook
 from app.models.starter_offer import StarterDownload
@@ -255,6 +254,8 @@ class Assembly:
         self.bridge.imported.connect(self._engine_there, Qt.ConnectionType.SingleShotConnection)
         self._starter = starter or self._starter
         if asks:
+            from app.models.crash_offer import offer_starter  # hardly ever
+
             self.bridge.start()
             offer_starter(self.models, last, self._starter(), mark.set)
         else:

@@ -188,7 +188,7 @@ app.settings_page.prompts_dialog app.session.documents app.session.document_text
 app.showcase.measure app.showcase app.chat.sampling.setup_panel app.performance.card
 app.models.models_page app.models.job_row app.tuning.tuning_page app.benchmark
 app.conversations.trash_dialog app.history.rescue app.history.exchange app.shell.about
-app.shell.palette
+app.shell.palette app.models.crash_offer
 app.shell.pytorch_offer app.tools.loop app.tools.toolbox app.chat.messages.tool_card mcp pydantic
 """
 _PACKAGES_AT_THE_START = {
