@@ -157,14 +157,17 @@ class Planning:
     # ---- the search ------------------------------------------------------------------------------
 
     def _best_search(self) -> PlacementSearch:
-        """Return the placements with the accelerator that serves best; the first one of equals."""
+        """Return the placements with the accelerator that serves best; the first one of equals.
+
+        Where nothing fits, the one that lets most in: a refusal and what it offers are about it.
+        """
         usable: Sequence[Accelerator | None] = [
             found for found in self._machine.usable if self._counts(found)
         ]
         if self._wish.mode is Mode.CPU or self._target.other_family or not usable:
             usable = [None]
         found = [self._placements(each) for each in usable]
-        return max(found, key=_rate)
+        return max(found, key=lambda each: (_rate(each), 0 if each.possible else each.limit))
 
     def _counts(self, found: Accelerator) -> bool:
         """Tell whether an accelerator is planned with.

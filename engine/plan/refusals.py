@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import fields, replace
 
@@ -136,7 +137,7 @@ def does_not_fit(
     host, name = search.host, search.target.name
     whole, free = (ram + host_reserve(host)) / GIB, _gib(host.memory_available / GIB)
     lacking = _shortage(search, nearest, memory, ceiling)
-    remedy = _remedy(search, drafts, nearest, ceiling)
+    remedy = _remedy(search, drafts, ceiling)
     if lacking.budgeted:
         remedy = tr("Raise the budget, or choose a mode that needs less GPU memory.")
     if found is None or found.unified or not vram:
@@ -189,17 +190,15 @@ def _whole(memory: DeviceMemory, nbytes: int) -> DeviceMemory:
     return replace(memory, runtime=memory.runtime + max(nbytes - memory.total, 0))
 
 
-def _remedy(
-    search: PlacementSearch, drafts: Sequence[DraftFacts], nearest: Placement, ceiling: int
-) -> str:
+def _remedy(search: PlacementSearch, drafts: Sequence[DraftFacts], ceiling: int) -> str:
     """Suggest what would fit."""
     wish, held = search.wish, search.target.footprint
+    # What other programs hold changes until the user has chosen: a little less than what fits now.
+    tokens = 0 if wish.context is None else _longest_context(search, ceiling) * 31 // 32
     spare = search.host_budget + (0 if search.one_memory else search.limit) - held.weight_bytes
     if wish.forced and drafts:
         spare -= drafts[0].model.footprint.weight_bytes
-    lacking, per_token = _too_many_bytes(search, nearest, ceiling), held.kv_bytes_per_token
-    tokens = (search.context - lacking // max(per_token, 1) - _ROUNDING) * 9 // 10
-    if wish.context is not None and SMALLEST_CONTEXT <= tokens < wish.context:
+    if tokens >= SMALLEST_CONTEXT:
         return tr("Choose a context of at most {tokens} tokens, or close other programs.").format(
             tokens=number(tokens)
         )
@@ -211,11 +210,11 @@ def _remedy(
     return tr("Close other programs, choose a shorter context or a smaller model.")
 
 
-def _too_many_bytes(search: PlacementSearch, nearest: Placement, ceiling: int) -> int:
-    """Return the bytes by which the smallest placement is too large."""
-    if search.one_memory:
-        return nearest.ram + nearest.vram - search.host_budget
-    return max(nearest.ram - search.host_budget, 0) + max(nearest.vram - ceiling, 0)
+def _longest_context(search: PlacementSearch, ceiling: int) -> int:
+    """Return the tokens of the longest context that fits; 0 where none does."""
+    tokens = range(0, search.context, _ROUNDING)
+    too_long = bisect_left(tokens, True, key=lambda each: search.at(each).best(ceiling) is None)
+    return tokens[max(too_long - 1, 0)]
 
 
 def four_bit_bytes(held: Footprint) -> int:

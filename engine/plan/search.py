@@ -109,6 +109,10 @@ class PlacementSearch:
         self._options = [self._option(each) for each in possible]
         self._flatten()
 
+    def at(self, context: int) -> PlacementSearch:
+        """Return the same search for another context in tokens."""
+        return PlacementSearch(self._throughput, context)
+
     def best(self, ceiling: int) -> Placement | None:
         """Return the fastest placement within a ceiling; of equals the one that takes least."""
         return self._first(ceiling, lambda _: True)

@@ -125,10 +125,11 @@ def test_how_far_it_is_can_be_seen(monkeypatch: pytest.MonkeyPatch, place: Path,
 
 def test_it_can_be_cancelled_at_once(place: Path, pip: Pip) -> None:
     pip(f"case $* in *--report*) exit;; esac\necho $$ >'{place / 'pid'}'\nsleep 600")
+    pid = place / "pid"
     with pytest.raises(Cancelled):
-        fetch((place / "pid").exists)
+        fetch(lambda: pid.exists() and bool(pid.read_text()))
     with pytest.raises(ProcessLookupError):
-        os.kill(int((place / "pid").read_text()), 0)
+        os.kill(int(pid.read_text()), 0)
     assert not list(place.glob(".duotail-*"))
 
 

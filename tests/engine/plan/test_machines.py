@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -27,6 +28,30 @@ ALL = "all"
 
 def planned(machine: str, size: str, wanted: str, draft: str = "none", wish: Wish = AUTO) -> Plan:
     return plan(MACHINES[machine], ASSUMED, model(size, wanted), DRAFTS[draft], wish)
+
+
+@pytest.mark.parametrize("draft", ["none", "1B"])
+@pytest.mark.parametrize("size", ["8B", "32B", "70B"])
+def test_the_context_that_a_refusal_offers_fits_and_little_more_does(size: str, draft: str) -> None:
+    found, offers = model(size, "q4_k_m"), 0
+    for machine in MACHINES:
+        longest = replace(AUTO, context=found.max_positions)
+        try:
+            planned(machine, size, "q4_k_m", draft, longest)
+        except OutOfMemory as refused:
+            offered = re.search(r"a context of at most ([\d,]+) tokens", refused.remedy)
+        else:
+            continue
+        if offered is None:
+            continue
+        offers += 1
+        tokens = int(offered[1].replace(",", ""))
+        asked = replace(AUTO, context=tokens)
+        assert planned(machine, size, "q4_k_m", draft, asked).context == tokens
+        more = replace(AUTO, context=tokens * 16 // 15)
+        with pytest.raises(OutOfMemory):
+            planned(machine, size, "q4_k_m", draft, more)
+    assert offers
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_a_context_that_a_refusal_offers_fits(name: str) -> None:
     tokens = int(offered[1].replace(",", ""))
     assert on_the_cpu(found, None, wish(Mode.PLAIN, tokens), free).context == tokens
     with pytest.raises(OutOfMemory):
-        on_the_cpu(found, None, wish(Mode.PLAIN, tokens * 3 // 2), free)
+        on_the_cpu(found, None, wish(Mode.PLAIN, tokens * 16 // 15), free)
 
 
 def test_a_chosen_context_is_planned_to_the_byte() -> None:

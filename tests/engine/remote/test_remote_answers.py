@@ -156,7 +156,7 @@ def test_stop_ends_it_within_300_ms_and_hangs_up(play: Play, elsewhere: Views) -
 
 def test_stop_before_anything_has_come(play: Play, elsewhere: Views) -> None:
     def stopping() -> float:
-        server = play(lambda _: PlayedServer.until_hung_up(server, b""))
+        server = play(lambda _: PlayedServer.until_hung_up(b""))
         view = elsewhere()
         view.connect(server.url)
         began = perf_counter()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from elsewhere import QUESTION, Elsewhere
 from server_process import place, process
+from tiny_models import write_chat_model
 
 from engine.commands import Stop
 from engine.events import Connected, Failed, Finished, FinishReason, TextDelta
@@ -23,19 +25,26 @@ from tests.folder_models import FOLDER_TARGET
 from tests.stopwatch import least
 
 Views = Callable[..., Elsewhere]
-_ROOT = Path(__file__).parents[3]
-_PATIENCE_S = 120.0
-_AT_RANDOM = SamplingParams(temperature=100, top_k=0, top_p=1, min_p=0, seed=1)
-_LONG = ChatRequest("long", QUESTION, _AT_RANDOM, max_tokens=10_000)
-"""At random among all tokens, which no draft guesses: it ends with the context."""
+_LONG = ChatRequest("long", QUESTION, max_tokens=500_000)
 
 
 @pytest.fixture
 def duotail() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
     """`duotail serve` with the small model: process, address, key."""
-    with process(
-        sys.executable, "-m", "app", "serve", "--model", str(FOLDER_TARGET), "--json"
-    ) as child:
+    with served(FOLDER_TARGET) as child:
+        yield child
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """The same with a random model, which no test is too slow to catch while it writes."""
+    with served(write_chat_model(tmp_path / "Endless", max_position_embeddings=1_000_000)) as child:
+        yield child
+
+
+@contextmanager
+def served(model: Path) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    with process(sys.executable, "-m", "app", "serve", "--model", str(model), "--json") as child:
         assert child.stdout is not None
         told = json.loads(child.stdout.readline())
         yield child, told["url"], told["token"]
@@ -70,9 +79,9 @@ def test_a_duotail_answers_another(
 
 
 def test_stop_reaches_the_engine_of_the_server(
-    duotail: tuple[subprocess.Popen[str], str, str], elsewhere: Views
+    endless: tuple[subprocess.Popen[str], str, str], elsewhere: Views
 ) -> None:
-    _, url, key = duotail
+    _, url, key = endless
     view = elsewhere(key=key)
     view.board.submit(place(url, key))
     view.wait(Connected)
@@ -94,9 +103,9 @@ def test_stop_reaches_the_engine_of_the_server(
 
 
 def test_a_server_that_is_killed_in_the_middle_leaves_what_came(
-    duotail: tuple[subprocess.Popen[str], str, str], elsewhere: Views
+    endless: tuple[subprocess.Popen[str], str, str], elsewhere: Views
 ) -> None:
-    child, url, key = duotail
+    child, url, key = endless
     view = elsewhere(key=key)
     view.board.submit(place(url, key))
     view.wait(Connected)

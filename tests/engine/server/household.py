@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
@@ -12,8 +13,8 @@ from engine_session import PATIENCE
 from folder_models import FOLDER_TARGET
 
 from engine.cli.loaded import wait_for_model
-from engine.commands import Command, Load
-from engine.events import Event, Finished, TextDelta
+from engine.commands import Command, Load, Stop
+from engine.events import Event, TextDelta
 from engine.server.application import ServerApplication
 from engine.server.completion_request import ID_PREFIX
 from engine.server.dispatcher import Dispatcher
@@ -29,6 +30,9 @@ class Household:
     Attributes:
         window: events that the window gets.
         all: events of both.
+        at_text: what the engine's thread does at texts for the server, one at each: while an answer
+            is written for sure, however long other threads wait for their turn.
+        stopped: set when the server has stopped an answer.
     """
 
     def __init__(self) -> None:
@@ -36,10 +40,17 @@ class Household:
         self.window: list[Event] = []
         self.all: list[Event] = []
         self.told: list[RequestStatus] = []
+        self.at_text = deque[Callable[[], object]]()
+        self.stopped = threading.Event()
         self._news = threading.Condition()
         self._loaded: SimpleQueue[Event] = SimpleQueue()
         self.engine = Engine(self._hear, sample_devices=False)
-        self.dispatcher.open(self.engine.submit)
+        self.dispatcher.open(self._of_server)
+
+    def _of_server(self, command: Command) -> None:
+        self.engine.submit(command)
+        if isinstance(command, Stop):
+            self.stopped.set()
 
     def _hear(self, event: Event) -> None:
         with self._news:
@@ -50,6 +61,8 @@ class Household:
             if not taken:
                 self.window.append(event)
             self._news.notify_all()
+        if self.at_text and _is_text_of_server(event):
+            self.at_text.popleft()()
 
     def load(self, model: Path = FOLDER_TARGET) -> None:
         self._loaded = SimpleQueue()  # what happened before is no answer to this
@@ -69,20 +82,18 @@ class Household:
             assert self._news.wait_for(found, PATIENCE), self.all
             return found()
 
-    def writes_for_client(self, since: int = 0) -> bool:
-        """Tell whether an answer for the server has brought text since the `since`-th event."""
-        new = self.all[since:]
-        return any(isinstance(e, TextDelta) and e.request_id.startswith(ID_PREFIX) for e in new)
-
     def wait_for_text(self) -> None:
         """Wait until an answer for the server has brought text."""
-        self.wait(TextDelta, lambda event: event.request_id.startswith(ID_PREFIX))
+        self.wait(TextDelta, _is_text_of_server)
 
-    def finished(self, request_id: str) -> bool:
-        return any(isinstance(e, Finished) and e.request_id == request_id for e in list(self.all))
+    def hold_until_stopped(self) -> None:
+        """Keep the server's next answer at its first text until the server stops it."""
+        self.stopped.clear()
+        self.at_text.append(lambda: self.stopped.wait(PATIENCE))
 
     def forget(self) -> None:
-        """Start with nothing that was told."""
+        """Start with nothing that was told, and nothing to do."""
+        self.at_text.clear()
         with self._news:
             self.all.clear()
             self.window.clear()
@@ -94,3 +105,7 @@ class Household:
 
     def server(self, **settings: Any) -> Server:
         return Server(self.dispatcher, ServerSettings(**settings), self.told.append)
+
+
+def _is_text_of_server(event: Event) -> bool:
+    return isinstance(event, TextDelta) and event.request_id.startswith(ID_PREFIX)

@@ -46,20 +46,7 @@ def test_a_crowd_waits_and_no_client_has_all_places() -> None:
 def test_a_client_that_waits_hears_from_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchanges, "BEGIN_S", 0.0)
     monkeypatch.setattr(exchanges, "PING_S", 0.01)
-    engine = PlayedEngine(holds=True)
-    app = engine.application()
-
-    async def run() -> tuple[Any, Any]:
-        leaves = asyncio.Event()
-        first = asyncio.ensure_future(exchange(app, CHAT, HELLO, gone=leaves))
-        await until(lambda: engine.commands)
-        second = asyncio.ensure_future(exchange(app, CHAT, HELLO | {"stream": True}))
-        await asyncio.sleep(0.1)
-        engine.holds = False
-        leaves.set()
-        return await first, await second
-
-    _, streamed = asyncio.run(run())
+    streamed = behind_another(CHAT, HELLO | {"stream": True})
     assert streamed.status == 200
     assert streamed.body.startswith(b": ping\n\n")
     assert streamed.body.endswith(b"data: [DONE]\n\n")
@@ -68,21 +55,9 @@ def test_a_client_that_waits_hears_from_the_server(monkeypatch: pytest.MonkeyPat
 
 def test_what_fails_behind_a_ping_is_told_in_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchanges, "BEGIN_S", 0.0)
-    engine = PlayedEngine(holds=True)
-    app = engine.application()
-
-    async def run() -> Any:
-        leaves = asyncio.Event()
-        first = asyncio.ensure_future(exchange(app, CHAT, HELLO, gone=leaves))
-        await until(lambda: engine.commands)
-        second = asyncio.ensure_future(exchange(app, CHAT, HELLO | {"stream": True}))
-        await asyncio.sleep(0.05)
-        engine.failure = Failed(0.0, None, "No.", "Never.")
-        leaves.set()
-        await first
-        return await second
-
-    failed = asyncio.run(run())
+    monkeypatch.setattr(exchanges, "PING_S", 0.01)
+    failure = Failed(0.0, None, "No.", "Never.")
+    failed = behind_another(CHAT, HELLO | {"stream": True}, failure)
     assert failed.status == 200
     assert b'"message":"No. Never."' in failed.body
 

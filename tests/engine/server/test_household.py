@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 from engine_session import generate
 from folder_models import FOLDER_TARGET
 from household import Household
-from played_engine import exchange, until
+from played_engine import exchange
 
 from engine.commands import Command, Load, Stop
 from engine.events import Finished, FinishReason, PlanReady
@@ -75,22 +76,15 @@ def test_the_windows_user_goes_first_and_the_answer_goes_on(household: Household
     body = HELLO | members(sampling) | {"max_tokens": 60, "stream": True} | usage
     undisturbed = ask(household, CHAT, body).events
     household.forget()
-    app = household.application()
-
-    async def run() -> Any:
-        answer = asyncio.ensure_future(exchange(app, CHAT, body))
-        for number in range(3):
-            mark = len(household.all)
-            await until(lambda mark=mark: answer.done() or household.writes_for_client(mark))
-            household.submit(generate("Hi", id=f"window {number}", max_tokens=2))
-            await until(lambda number=number: household.finished(f"window {number}"))
-        return await answer
-
-    reply = asyncio.run(run())
-    assert any(
-        isinstance(event, Finished) and event.reason is FinishReason.YIELDED
-        for event in household.all
-    )
+    for number in range(3):
+        command = generate("Hi", id=f"window {number}", max_tokens=2)
+        household.at_text.append(partial(household.submit, command))
+    reply = ask(household, CHAT, body)
+    ended = [event for event in household.all if isinstance(event, Finished)]
+    assert [event.request_id for event in ended if event.reason is FinishReason.LENGTH] == [
+        "window 0", "window 1", "window 2",
+    ]  # fmt: skip
+    assert sum(event.reason is FinishReason.YIELDED for event in ended) == 3
     assert spoken(reply.events) == spoken(undisturbed)
     *_, ended, counted, _ = reply.events
     assert ended["choices"] == undisturbed[-3]["choices"]
@@ -118,15 +112,9 @@ def test_a_raw_answer_that_makes_room_goes_on_too(household: Household) -> None:
     body = {"prompt": "Once upon a time", "max_tokens": 60, "temperature": 0, "stream": True}
     undisturbed = ask(household, TEXT, body).events
     household.forget()
-    app = household.application()
-
-    async def run() -> Any:
-        answer = asyncio.ensure_future(exchange(app, TEXT, body))
-        await until(household.writes_for_client)
-        household.submit(generate("Hi", id="window", max_tokens=2))
-        return await answer
-
-    reply = asyncio.run(run())
+    command = generate("Hi", id="window", max_tokens=2)
+    household.at_text.append(partial(household.submit, command))
+    reply = ask(household, TEXT, body)
 
     def text(events: list[Any]) -> str:
         return "".join(event["choices"][0]["text"] for event in events[:-1])
@@ -136,16 +124,9 @@ def test_a_raw_answer_that_makes_room_goes_on_too(household: Household) -> None:
 
 def answered_while(household: Household, command: Command, max_tokens: int) -> Any:
     """Return the reply to a client during whose answer the window sent a command."""
-    app = household.application()
-
-    async def run() -> Any:
-        body = HELLO | {"max_tokens": max_tokens, "temperature": 0}
-        answer = asyncio.ensure_future(exchange(app, CHAT, body))
-        await until(household.writes_for_client)
-        household.submit(command)
-        return await answer
-
-    return asyncio.run(run())
+    household.at_text.append(partial(household.submit, command))
+    body = HELLO | {"max_tokens": max_tokens, "temperature": 0}
+    return asyncio.run(exchange(household.application(), CHAT, body))
 
 
 def test_a_stop_in_the_window_does_not_end_the_answer_of_a_client(household: Household) -> None:

@@ -76,6 +76,7 @@ def test_requests_come_over_the_network(server: Server) -> None:
 
 
 def test_a_stream_comes_as_it_is_written(household: Household, server: Server) -> None:
+    household.hold_until_stopped()
     with closing(connect(server)) as client:
         response = post(client, LONG | {"stream": True})
         assert response.getheader("content-type") == "text/event-stream; charset=utf-8"
@@ -89,6 +90,7 @@ def test_when_the_client_is_gone_the_answer_stops_within_300_ms(
 ) -> None:
     def stopping() -> float:
         household.forget()
+        household.hold_until_stopped()
         with closing(connect(server)) as client:
             if stream:
                 post(client, LONG | {"stream": True}).readline()
@@ -106,6 +108,7 @@ def test_when_the_client_is_gone_the_answer_stops_within_300_ms(
 
 def test_the_end_of_the_server_ends_its_answers(household: Household) -> None:
     server = household.server(token=None)
+    household.hold_until_stopped()
     with closing(connect(server)) as client:
         post(client, LONG | {"stream": True}).readline()
         server.close()

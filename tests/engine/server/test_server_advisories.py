@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -12,7 +13,7 @@ from dialect_bodies import BODIES, CHAT, HELLO, MESSAGES, TEXT
 from engine_session import generate
 from folder_models import FOLDER_TARGET
 from household import Household
-from played_engine import PlayedEngine, Reply, ask, exchange, until
+from played_engine import PlayedEngine, Reply, ask, exchange
 
 from engine.commands import Load, Unload
 from engine.events import Finished, PlanReady, Unloaded
@@ -102,15 +103,9 @@ def test_unload_while_a_request_runs(household: Household, path: str) -> None:
     long = {"prompt": "Once upon a time"} if path == TEXT else about
     body = {**long, "max_tokens": 400, "temperature": 0, "stream": True}
     app = household.application()
-
-    async def run() -> Reply:
-        answer = asyncio.ensure_future(exchange(app, path, body))
-        await until(household.writes_for_client)
-        household.submit(Unload())
-        return await answer
-
+    household.at_text.append(partial(household.submit, Unload()))
     try:
-        reply = asyncio.run(run())
+        reply = asyncio.run(exchange(app, path, body))
         household.wait(Unloaded)
         assert reply.status == 200  # its head was sent long before
         assert any("error" in json.dumps(event) for event in reply.events), reply.body[-600:]
@@ -128,11 +123,9 @@ def test_a_model_replaced_while_requests_wait(household: Household) -> None:
 
     async def run() -> list[Reply]:
         body = {**HELLO, "max_tokens": 40}
-        answers = [asyncio.ensure_future(exchange(app, CHAT, body)) for _ in range(4)]
-        await until(household.writes_for_client)
-        household.submit(Load(FOLDER_TARGET))
-        return await asyncio.gather(*answers)
+        return await asyncio.gather(*(exchange(app, CHAT, body) for _ in range(4)))
 
+    household.at_text.append(partial(household.submit, Load(FOLDER_TARGET)))
     for reply in asyncio.run(run()):
         assert reply.status in (200, 503), reply
 

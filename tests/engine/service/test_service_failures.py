@@ -438,6 +438,8 @@ def test_close_joins_every_thread_in_the_middle_of_an_answer(chat_model: Path) -
         told.append(event)
         if isinstance(event, TextDelta):
             writing.set()
+            with running._wake:  # until `close` has begun: the answer has no time to end by itself
+                assert running._wake.wait_for(lambda: running._closed, PATIENCE)
 
     before = set(threading.enumerate())
     running = Engine(listen)
