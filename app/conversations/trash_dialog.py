@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QDateTime, QLocale, Qt
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QListWidget, QListWidgetItem, QWidget
+from PySide6.QtWidgets import QDialog, QListWidget, QListWidgetItem, QWidget
 
 from app.history import UndoToken
 from app.history.trash import Trash, TrashItem
@@ -19,7 +19,7 @@ from engine.language import sentences, tr, tr_count
 
 
 class TrashDialog(QDialog):
-    """A list of deletions, the latest first, each of which can be undone."""
+    """A list of deletions, the latest first, each of which can be undone; Enter restores one."""
 
     restore_asked = TypedSignal[UndoToken]()
 
@@ -34,13 +34,11 @@ class TrashDialog(QDialog):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.restore_button = text_button(tr("Restore"), self, self._restore)
         self.empty_button = text_button(tr("Empty the trash"), self, self._ask_to_empty)
-        box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
-        self.close_button = box.button(QDialogButtonBox.StandardButton.Close)
-        box.rejected.connect(self.reject)
+        self.close_button = text_button(tr("Close"), self, self.reject)
         vbox(
             self.about,
             (self.list, 1),
-            hbox(self.restore_button, self.empty_button, 1, box, spacing=8),
+            hbox(self.restore_button, self.empty_button, 1, self.close_button, spacing=8),
             to=self,
             spacing=12,
             margins=(20, 18, 20, 16),

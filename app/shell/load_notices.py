@@ -14,7 +14,6 @@ from app.engine_link.status import EngineStatus, Phase, same_load
 from app.notices import Action, Notice, report, tell, withdraw
 from app.session.session import ChatSession
 from app.settings import SettingsStore
-from app.tuning.refusal import button_words, may_fit_later, refusal
 from engine.commands import Load
 from engine.events import Failed, FailureKind, PlanReady
 from engine.language import number, sentences, tr
@@ -110,6 +109,8 @@ class LoadNotices(QObject):
 
             self._failure = offer_pytorch(event, self._window, self._running.try_again)
             return
+        from app.tuning.refusal import button_words, refusal  # not for the first picture
+
         choices = [
             (button_words(way), partial(self._running.take, way.load)) for way in event.ways_out
         ]
@@ -117,6 +118,8 @@ class LoadNotices(QObject):
 
     def _again(self, event: Failed) -> Action | None:
         """Offer another try where it may end otherwise."""
+        from app.tuning.refusal import may_fit_later
+
         if self._bridge.status.phase is Phase.BROKEN:
             return tr("Try again"), self._bridge.start
         if self._running.possible and may_fit_later(event):

@@ -8,7 +8,6 @@ from app import notices
 from app.engine_link.plan_texts import about_speed
 from app.notices import Action, Notice
 from app.tuning.pressure import Offer, Pressure
-from app.tuning.refusal import holder_words
 from engine.events import PlanSummary
 from engine.language import listed, sentences, tr
 from engine.language.units import memory
@@ -41,6 +40,8 @@ class PressureNotice(QObject):
 
 def _words(offer: Offer) -> tuple[str, str]:
     """Return what has happened, and what that means."""
+    from app.tuning.refusal import holder_words  # not for the first picture
+
     if offer.back:
         return (
             tr("{device} has free memory again.").format(device=offer.device),

@@ -80,6 +80,25 @@ def test_an_empty_trash_has_the_keyboard_on_its_close_button(desk: Desk) -> None
     desk.bot.waitUntil(again.close_button.hasFocus)
 
 
+def test_enter_restores_and_leaves_the_trash_open(desk: Desk) -> None:
+    """On the list as on the button: it is not for the one that closes."""
+    store, conversations = desk.assembly.store, desk.session.conversations
+    chats = [store.conversations.create(title) for title in ("Soup", "Bread", "Salt")]
+    conversations.refresh()
+    conversations.delete([chat.id for chat in chats])
+    trash = desk.assembly.window.sidebar.show_trash()
+    desk.bot.waitUntil(trash.list.hasFocus)
+    desk.bot.keyClick(trash.list, Qt.Key.Key_Return)
+    assert len(store.conversations.all()) == 1
+    trash.restore_button.setFocus()
+    desk.bot.keyClick(trash.restore_button, Qt.Key.Key_Return)
+    assert len(store.conversations.all()) == 2
+    assert trash.isVisible()
+    trash.close_button.setFocus()
+    desk.bot.keyClick(trash.close_button, Qt.Key.Key_Return)
+    assert not trash.isVisible()
+
+
 def test_what_is_long_is_cut_and_trouble_is_told(
     desk: Desk, notices: list[Notice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
