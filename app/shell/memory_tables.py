@@ -131,12 +131,19 @@ def _device_name(each: DeviceEstimate) -> str:
     return tr("Simulated GPU") if simulated else each.name
 
 
+def _pair(models: ModelEstimates) -> str:
+    """Return the name of a target, with that of its draft where it had one."""
+    if not models.draft:
+        return models.target
+    return tr("{model} with {draft}").format(model=models.target, draft=models.draft)
+
+
 def typical_errors(kept: Sequence[ModelEstimates]) -> list[str]:
-    """Return how far estimates are off, in a sentence for each model that has answered."""
+    """Return how far estimates are off, in a sentence for each pair that has answered."""
     said = tr("{model}: half of the estimates are off by less than {share}, the worst by {most}.")
     return [
         said.format(
-            model=models.target,
+            model=_pair(models),
             share=number(models.typical_error, ".1%"),
             most=number(models.largest_error, ".1%"),
         )

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from app.shell.memory_detail import MemoryDialog
 from app.shell.memory_strip import MemoryStrip
-from app.shell.memory_tables import NOTHING, of_loads
+from app.shell.memory_tables import NOTHING, of_loads, typical_errors
 from app.shell.page_names import PageName
 from app.theme.theme import Theme, ThemeChoice
 from app.widgets.memory_parts import MemoryPart
@@ -65,6 +65,18 @@ def test_loads_before_are_named_in_the_language_of_today() -> None:
     table = of_loads([ModelEstimates("", "Model", "", "", loads)])
     place = table.columns.index("Memory")
     assert [row[place] for row in table.rows] == ["Memory of this computer", "Simulated GPU"]
+
+
+def test_pairs_with_one_target_are_told_apart() -> None:
+    there = DeviceMemory(CPU, 0, target=GIB)
+    estimate = DeviceEstimate(CPU, "", "", there, there)
+    loads = (LoadEstimate(0.0, "plain", 2048, (estimate,), answers=1),)
+    kept = [ModelEstimates(draft, "Large", draft, "", loads) for draft in ("Small", "Least", "")]
+    assert [each.partition(":")[0] for each in typical_errors(kept)] == [
+        "Large with Small",
+        "Large with Least",
+        "Large",
+    ]
 
 
 def drawings(line: MemoryStrip, change: Callable[[], object]) -> int:
