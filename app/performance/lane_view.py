@@ -148,7 +148,7 @@ class LaneView(PaintedView):
             painter.drawLine(QPointF(0, line), QPointF(area.right(), line))
             painter.setPen(QColor(tokens.muted))
             baseline = min(max(line + ascent / 2, area.top() + ascent), area.bottom())
-            painter.drawText(QPointF(area.right() + 6, baseline), f"{share * ceiling:g}")
+            painter.drawText(QPointF(area.right() + 6, baseline), number(share * ceiling, "g"))
 
     def _paint_time(self, painter: QPainter, area: QRectF, seconds: float) -> None:
         below = QRectF(0, area.bottom() + 2, area.width(), self.small_metrics.height())

@@ -9,11 +9,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import scripted_rounds as scripted
 from desk import Desk
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QApplication, QWidget
 from stopwatch import least
@@ -25,6 +26,7 @@ from app.performance.timeline import Lane
 from app.shell.banner import Banner
 from app.shell.page_names import PageName
 from app.widgets.painted import SIDE, TOP
+from engine import language
 from engine.events import AcceleratorSample, Interval
 
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)
@@ -206,6 +208,15 @@ def test_tab_goes_through_the_page_from_top_to_bottom(desk: Desk, page: Performa
         met.append(QApplication.focusWidget())
     first = (page.back, board.gain, board.timeline, board.tokens, board.fold.button, board.numbers)
     assert [each for each in met if each in first] == list(first)
+
+
+def test_an_axis_is_written_as_the_language_writes_numbers(
+    page: PerformancePage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(language, "_signs", language._POINT_AND_COMMA)
+    painter = Mock()
+    page.board.lanes[0]._paint_grid(painter, QRectF(0, 0, 200, 100), 5.0)
+    assert [call.args[1] for call in painter.drawText.call_args_list] == ["5", "2,5", "0"]
 
 
 def test_files_are_written_beside_the_window(
