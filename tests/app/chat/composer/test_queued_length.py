@@ -201,9 +201,10 @@ def test_an_answer_stopped_before_its_first_word_counts(narrow: Desk) -> None:
     """The message that it was to answer fills the context all the same."""
     narrow.script.gate.set()
     narrow.answered()
+    fills(narrow, 30)
     narrow.script.gate.clear()
     narrow.script.hold_after = 0
-    narrow.type_and_send(words(10))
+    narrow.type_and_send("a b c d e f g h i j")  # so short that it is not counted first
     narrow.type_and_send(words(25))
     narrow.session.stop()
     narrow.bot.waitUntil(narrow.chat.context_card.isVisible)
