@@ -28,6 +28,12 @@ ROUNDS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def _one_theme(theme: Theme, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second one would be in force behind the back of all tests that come later."""
+    monkeypatch.setattr("app.showcase.timeline.Theme", lambda _application: theme)
+
+
 def test_a_table_is_what_was_measured() -> None:
     first, second = read_rounds(rounds_as_csv(ROUNDS).splitlines())
     assert (first.index, first.drafting, first.drafted) == (0, (), 0)
