@@ -9,6 +9,7 @@ from datetime import date, datetime, timedelta
 from enum import IntEnum
 
 from app.history import Conversation, Folder
+from app.history.records import EARLIEST
 from engine.language import later, tr
 
 _MONTHS = (
@@ -88,8 +89,8 @@ class Calendar:
             return SectionKey(SectionKind.DAY, "", number)
         first, end = self._month
         # Asked from new to old: the month is seldom another one.
-        if not first <= max(when, 0.0) < end:
-            self._enter_month(when)
+        if not first <= max(when, EARLIEST) < end:
+            self._enter_month(max(when, EARLIEST))
         return self._month_key
 
     def title(self, key: SectionKey) -> str:
@@ -100,7 +101,7 @@ class Calendar:
         return tr("{month} {year}").format(month=tr(_MONTHS[month]), year=year)
 
     def _enter_month(self, when: float) -> None:
-        day = datetime.fromtimestamp(max(when, 0.0)).astimezone().date().replace(day=1)
+        day = datetime.fromtimestamp(when).astimezone().date().replace(day=1)
         after = (day + timedelta(days=32)).replace(day=1)
         self._month = (_midnight(day), _midnight(after))
         number = 3 + self._months(self.today) - self._months(day)

@@ -17,7 +17,7 @@ from typing import Any
 
 from app.history.foreign_text import MessageWords, tool_words, words_of
 from app.history.message import StoredMessage
-from app.history.records import AnswerState, ChatSetup, Conversation
+from app.history.records import EARLIEST, AnswerState, ChatSetup, Conversation
 from app.history.trees import Tree
 from engine.request import Role
 
@@ -318,9 +318,9 @@ def sensible_time(value: object) -> float:
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value).timestamp()
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError, OSError):
             return 0.0
-    if not isinstance(value, (int, float)) or not 0 < value < 1e30:
+    if not isinstance(value, (int, float)) or not EARLIEST < value < 1e30:
         return 0.0
     while value > 1e11:  # milliseconds, or finer
         value /= 1000

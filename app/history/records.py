@@ -90,6 +90,10 @@ class Folder:
     name: str
 
 
+EARLIEST = 32 * 86_400.0
+"""No conversation is older, in seconds since the epoch: Windows has no local time for its start."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """One line of the conversation list; `updated_at` is seconds since the epoch."""

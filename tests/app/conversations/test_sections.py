@@ -29,7 +29,8 @@ def at(year: int, month: int, day: int, hour: int = 12, minute: int = 0) -> floa
         (at(2026, 1, 31, 23, 59), "January 2026"),
         (at(2025, 12, 31, 23, 59), "December 2025"),
         (at(2024, 2, 29), "February 2024"),
-        (-5.0, "January 1970"),
+        (-5.0, "February 1970"),
+        (0.0, "February 1970"),
     ],
 )
 def test_days_in_words(when: float, title: str) -> None:
