@@ -104,6 +104,11 @@ class WithoutDraft(QObject):
         return self._asked is not None
 
     @property
+    def asked_for(self) -> bool:
+        """True if somebody asked for the measurement that is under way."""
+        return self.measuring and not self._quietly
+
+    @property
     def possible(self) -> bool:
         """True if one could begin now."""
         return not self.hindrance
@@ -152,6 +157,12 @@ class WithoutDraft(QObject):
             self._due = request_id
             self._pause.start(QUIET_MS)
             self.changed.emit()
+
+    def ask(self) -> None:
+        """Measure; what has begun by itself goes on, and is asked for from now on."""
+        self._quietly = False
+        self.changed.emit()
+        self.measure()
 
     def leave(self) -> None:
         """Nobody looks any more: what was not asked for does not happen."""

@@ -65,7 +65,7 @@ class FindingsView(Card):
         """Renew what is known of the speed without a draft."""
         without, self._gain = self._without, gain
         say(self.comparison, without.words(gain))
-        words = tr("Cancel the measurement") if without.measuring else None
+        words = tr("Cancel the measurement") if without.asked_for else None
         self.measure.setText(words or tr("Measure without the draft"))
         self.measure.setEnabled(without.measuring or without.possible)
         self.beside.setEnabled(without.possible)
@@ -79,10 +79,10 @@ class FindingsView(Card):
         compare(self._without, self.window())
 
     def _measure_or_cancel(self) -> None:
-        if self._without.measuring:
+        if self._without.asked_for:
             self._without.cancel()
         else:
-            self._without.measure()
+            self._without.ask()
 
 
 class _Line(QWidget):

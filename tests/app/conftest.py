@@ -96,6 +96,12 @@ def _folders_of_this_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_dialog, "memory", _NO_FOLDERS)
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_measured_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test is so slow that something is measured behind its back."""
+    monkeypatch.setattr("app.performance.baseline.QUIET_MS", 1 << 30)
+
+
 @pytest.fixture
 def qtbot(qapp: QApplication, request: pytest.FixtureRequest) -> QtBot:  # noqa: ARG001
     return PatientBot(request)
@@ -134,12 +140,10 @@ def notices() -> Iterator[list[Notice]]:
 
 @pytest.fixture
 def open_desk(
-    theme: Theme, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    theme: Theme, qtbot: QtBot, tmp_path: Path
 ) -> Iterator[Callable[[Script | None], Desk]]:
     """Opens windows on one data folder, one after the other or the last one again."""
     open_now: list[Assembly] = []
-    # No test is so slow that something is measured behind its back.
-    monkeypatch.setattr("app.performance.baseline.QUIET_MS", 1 << 30)
 
     def make(script: Script | None = None) -> Desk:
         script = script or Script()

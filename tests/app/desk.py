@@ -8,6 +8,7 @@ from typing import Any
 
 from fake_engine import Script
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 from pytestqt.wait_signal import SignalBlocker
 
@@ -42,6 +43,11 @@ class PatientBot(QtBot):
         self, signal: object, *, timeout: int = PATIENCE_MS, **more: Any
     ) -> SignalBlocker:
         return super().waitSignal(signal, timeout=timeout, **more)
+
+    def waitExposed(self, widget: QWidget, *, timeout: int = PATIENCE_MS) -> None:  # noqa: N802
+        """Wait at once, where pytest-qt's own needs a `with`."""
+        with super().waitExposed(widget, timeout=timeout):
+            pass
 
 
 @dataclass

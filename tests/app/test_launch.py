@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from desk import PATIENCE_MS
 from PySide6.QtCore import QLockFile
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
@@ -243,7 +244,11 @@ print(len(own), most, *sorted(own))
 def test_settings_open_with_their_modules_imported() -> None:
     """Nearly all: those of stored data took a tenth of a second when the settings were opened."""
     told = subprocess.run(
-        [sys.executable, "-c", _SETTINGS], cwd=_ROOT, stdout=subprocess.PIPE, check=True, timeout=60
+        [sys.executable, "-c", _SETTINGS],
+        cwd=_ROOT,
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=PATIENCE_MS // 1000,
     ).stdout.split()
     assert int(told[0]) <= 6, told
     assert int(told[1]) <= 2, told  # of a turn of the loop: more of them are seen to hold it up
@@ -256,7 +261,7 @@ def test_a_start_imports_only_what_the_first_picture_needs(tmp_path: Path) -> No
         env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
         stdout=subprocess.PIPE,
         check=True,
-        timeout=60,
+        timeout=PATIENCE_MS // 1000,
     ).stdout
     files, soon = json.loads(told)
     early = {*_NOT_AT_THE_START.split(), *soon} & files.keys()
@@ -276,18 +281,18 @@ def test_a_second_start_raises_the_first_window_and_a_killed_one_blocks_nothing(
     try:
         _wait_for((data / "history.sqlite3").exists, first)
         second = _duotail(data=data)
-        _, complaint = second.communicate(timeout=60)
+        _, complaint = second.communicate(timeout=PATIENCE_MS // 1000)
         assert second.returncode == 0, complaint
         assert first.poll() is None
     finally:
         first.kill()
-        first.communicate(timeout=30)
+        first.communicate(timeout=PATIENCE_MS // 1000)
     third = _duotail(data=data)
     try:
         _wait_for(lambda: _holder(data) == third.pid, third)
     finally:
         third.terminate()
-        third.communicate(timeout=30)
+        third.communicate(timeout=PATIENCE_MS // 1000)
 
 
 def _holder(data: Path) -> int:
@@ -297,7 +302,7 @@ def _holder(data: Path) -> int:
 
 
 def _wait_for(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_MS // 1000
     while not holds():
         if process.poll() is not None:
             pytest.fail(f"ended with {process.returncode}: {process.communicate()}")

@@ -152,7 +152,7 @@ def test_where_it_is_here_it_is_loaded(desk: Desk, offer: StarterOffer) -> None:
     assert desk.assembly.bridge.status.wanted.model == Path("there")
     desk.ready()
     desk.assembly.models.unload()
-    desk.bot.waitUntil(offer.load_button.isVisible, timeout=5_000)
+    desk.bot.waitUntil(offer.load_button.isVisible)
     desk.script.starter = None  # deleted meanwhile
     click(desk, offer.load_button)
     assert not offer.load_button.isVisible()

@@ -91,6 +91,23 @@ def test_a_measurement_can_be_called_off(desk: Desk, page: PerformancePage) -> N
     desk.bot.waitUntil(page.board.findings.measure.isEnabled)
 
 
+def test_a_click_asks_for_what_had_just_begun_by_itself(desk: Desk, page: PerformancePage) -> None:
+    """The button keeps its words: nobody who wants a measurement cancels one."""
+    desk.script.hold_after = 1
+    without = page.board._without
+    assert without is not None
+    without.measure(quietly=True)
+    desk.bot.waitUntil(lambda: len(desk.script.requests) == 2)
+    assert page.board.findings.measure.text() == "Measure without the draft"
+    measure(desk, page)
+    assert page.board.findings.measure.text() == "Cancel the measurement"
+    without.leave()
+    assert not any(isinstance(each, Stop) for each in desk.script.commands)
+    desk.script.gate.set()
+    desk.bot.waitUntil(lambda: page.board.findings.measure.text() == "Measure without the draft")
+    assert len(desk.script.requests) == 2
+
+
 def test_an_answer_that_is_too_short_is_told(desk: Desk, page: PerformancePage) -> None:
     desk.script.answer = "Yes."
     measure(desk, page)

@@ -94,8 +94,8 @@ def test_settings_open_with_one_section_and_make_the_others_later(
     dialog = SettingsDialog(store, theme, paths, section=SettingsSection.CHAT)
     qtbot.addWidget(dialog)
     assert made(dialog) == {n for n, s in SPECS.items() if s.section is SettingsSection.CHAT}
-    qtbot.waitUntil(lambda: len(made(dialog)) > len(shown(dialog)), timeout=20_000)
-    qtbot.waitUntil(lambda: len(dialog.page.findChildren(PlaceRow)) > 0, timeout=20_000)
+    qtbot.waitUntil(lambda: len(made(dialog)) > len(shown(dialog)))
+    qtbot.waitUntil(lambda: len(dialog.page.findChildren(PlaceRow)) > 0)
     assert made(dialog) == {n for n, s in SPECS.items() if s.section is not None}
     dialog.show()
     assert shown(dialog) == {n for n, s in SPECS.items() if s.section is SettingsSection.CHAT}

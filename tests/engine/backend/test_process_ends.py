@@ -17,7 +17,7 @@ forwards = threading.Semaphore(0)
 
 def two_more():
     for _ in range(2):
-        assert forwards.acquire(timeout=60)
+        assert forwards.acquire(timeout=240)
 
 
 atexit.register(two_more)  # before the first finalizer, so it runs after the last one
@@ -44,7 +44,7 @@ def compute():
 
 
 threading.Thread(target=compute, daemon=True).start()
-assert forwards.acquire(timeout=60)
+assert forwards.acquire(timeout=240)
 """
 
 

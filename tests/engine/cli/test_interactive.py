@@ -16,7 +16,7 @@ import engine.cli.chat
 import engine.cli.prompt_text
 from engine.cli.interactive import HISTORY
 
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, lines: Iterable[str]) -> None:

@@ -48,7 +48,7 @@ def ask(told: Any, token: str | None) -> tuple[int, Any]:
     headers = {"content-type": "application/json"}
     if token is not None:
         headers["authorization"] = f"Bearer {token}"
-    with closing(http.client.HTTPConnection(address, timeout=60)) as connection:
+    with closing(http.client.HTTPConnection(address, timeout=240)) as connection:
         connection.request("POST", "/v1/chat/completions", BODY, headers)
         response = connection.getresponse()
         return response.status, json.load(response)
@@ -70,7 +70,7 @@ def test_it_serves_until_a_signal_comes(
     status, answer = ask(told, told["token"])
     assert (status, answer["usage"]["completion_tokens"]) == (200, 3)
     process.send_signal(signal_sent)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert (process.returncode, out, err) == (0, b"", b"")
 
 
@@ -82,7 +82,7 @@ def test_without_a_token(served: tuple[subprocess.Popen[bytes], Any]) -> None:
     assert told["token"] is None
     assert ask(told, None)[0] == 200
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    assert process.wait(240) == 0
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ HASTY = DownloadRules(
     pauses_s=(0.0,) * 3, timeout_s=300.0, reserve=0, tell_every_s=0.0, come_back_s=0.0, behind=0
 )
 """Waits for nothing but a server that is slow because the machine is."""
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 """After which a test has failed."""
 CONFIG = b'{"model_type": "llama"}'
 WEIGHTS = random.Random(8).randbytes(300_000)

@@ -58,7 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _pass(self) -> None:
         self.server.passed.append(self.path)  # type: ignore[attr-defined]
         where = urlsplit(self.path)
-        server = http.client.HTTPConnection(where.netloc, timeout=60)
+        server = http.client.HTTPConnection(where.netloc, timeout=240)
         try:
             server.request(self.command, f"{where.path}?{where.query}", headers=dict(self.headers))
             answer = server.getresponse()

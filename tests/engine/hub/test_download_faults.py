@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from download_desk import HASTY, WEIGHTS, Desk, desk
+from download_desk import HASTY, PATIENCE_S, WEIGHTS, Desk, desk
 from local_hub import Act
 
 from engine import language
@@ -136,7 +136,7 @@ def test_what_changes_midway_is_not_mixed(at: Desk, change: Callable[[Desk], Non
     at.hub.trap(_FILE, 100_001, Act.DROP)
     job = at.job()
     started = at.start(job)
-    assert trap.reached.wait(120)
+    assert trap.reached.wait(PATIENCE_S)
     change(at)
     trap.release()
 
@@ -243,7 +243,7 @@ def test_a_file_that_is_too_large_for_its_disk(at: Desk) -> None:
     """As on FAT32; here it is the process that may write so much only."""
     trap = at.hub.trap(_FILE, 100_000, Act.HOLD)
     started = at.start()
-    assert trap.reached.wait(120)
+    assert trap.reached.wait(PATIENCE_S)
     assert started.pid is not None
     resource.prlimit(started.pid, resource.RLIMIT_FSIZE, (150_000, 150_000))
     trap.release()

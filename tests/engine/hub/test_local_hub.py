@@ -106,7 +106,7 @@ def _read(url: str, part: str | None = None) -> tuple[int, bytes]:
     request = urllib.request.Request(url, headers={"Range": part} if part else {})  # noqa: S310
     whole = b""
     try:
-        with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=240) as response:  # noqa: S310
             while piece := response.read(1000):
                 whole += piece
             missing = response.length
@@ -132,7 +132,7 @@ def _run(hub: LocalHub, home: Path) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)

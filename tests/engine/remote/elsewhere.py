@@ -21,7 +21,7 @@ from engine.remote.client import Patience
 from engine.remote.switchboard import Switchboard
 from engine.request import ChatRequest, Message, Role
 
-PATIENCE = 120.0
+PATIENCE = 240.0
 QUESTION = (Message(Role.USER, "What is rain?"),)
 
 

@@ -14,7 +14,7 @@ from time import sleep
 from typing import Any
 
 EVENTS = "text/event-stream"
-_PATIENCE = 120.0
+_PATIENCE = 240.0
 _HANDSHAKE = 0x16
 """First byte of an encrypted connection, which a server of http takes for nonsense."""
 

@@ -16,7 +16,7 @@ from engine.remote.address import ServerAddress
 from engine.remote.client import ServerClient
 from engine.remote.servers import RemoteServer
 
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 _ROOT = Path(__file__).parents[3]
 
 

@@ -97,10 +97,10 @@ def test_a_key_that_cannot_be_sent(play: Play, elsewhere: Views, key: str) -> No
 
 
 def test_nobody_listens(elsewhere: Views) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    view = elsewhere()
-    failed(view, f"http://127.0.0.1:{port}/v1")
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # and does not listen, nor does anybody else meanwhile
+        view = elsewhere()
+        failed(view, f"http://127.0.0.1:{deaf.getsockname()[1]}/v1")
     assert "cannot be reached" in view.failure.cause
 
 

@@ -52,7 +52,7 @@ def server(household: Household) -> Iterator[Server]:
 
 
 def connect(server: Server) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    return http.client.HTTPConnection("127.0.0.1", server.port, timeout=240)
 
 
 def post(
@@ -123,7 +123,7 @@ def test_connections_that_ask_for_nothing_keep_nobody_out(household: Household) 
     ) as server:
         opened = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(80)]
         try:
-            assert httpx2.get(server.url + "/models", timeout=60).status_code == 200
+            assert httpx2.get(server.url + "/models", timeout=240).status_code == 200
             opened[0].settimeout(60)
             with suppress(ConnectionResetError):
                 assert opened[0].recv(1) == b""  # the oldest had to go
@@ -149,7 +149,7 @@ def test_a_connection_without_a_whole_head_is_closed(
     server: Server, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     monkeypatch.setattr(connection, "HEAD_S", 0.05)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as idle:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=240) as idle:
         idle.sendall(sent)
         with suppress(ConnectionResetError):
             assert idle.recv(100) == b""
@@ -159,7 +159,7 @@ def test_a_kept_connection_is_closed_in_the_middle_of_a_head(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as kept:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=240) as kept:
         for _ in range(2):
             kept.sendall(whole)
             received = b""
@@ -208,7 +208,7 @@ def test_what_is_no_http_is_refused_and_not_logged(
 ) -> None:
     caplog.set_level(logging.WARNING)
     for noise in (b"private words\r\n\r\n", b"GET / HTTP/1.1\r\nHost: " + b"x" * 100_000):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=240) as raw:
             raw.sendall(noise)
             assert raw.recv(100).startswith(b"HTTP/1.1 400")
     assert caplog.text == ""
@@ -262,7 +262,9 @@ def test_certificate_files_encrypt(household: Household, certificate: tuple[Path
     with closing(household.server(token=TOKEN, certificate=file, key=key)) as server:
         assert server.url.startswith("https://127.0.0.1:")
         trusting = ssl.create_default_context(cafile=str(file))
-        secure = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=60, context=trusting)
+        secure = http.client.HTTPSConnection(
+            "127.0.0.1", server.port, timeout=240, context=trusting
+        )
         with closing(secure) as client:
             assert post(client, HELLO | {"max_tokens": 3}).status == 200
 

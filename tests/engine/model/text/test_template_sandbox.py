@@ -124,9 +124,11 @@ BOMBS = [
 @pytest.mark.release(keep=12, reason="every bomb")
 @pytest.mark.parametrize("source", BOMBS)
 def test_bombs_are_defused(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_sandbox, "SECONDS", 0.2)
-    with pytest.raises((UserFixable, TemplateFailure)):
-        render(source)
+    assert render("{{ 'as before' }}") == "as before"  # a new process has much to import
+    with monkeypatch.context() as hasty:
+        hasty.setattr(template_sandbox, "SECONDS", 0.2)
+        with pytest.raises((UserFixable, TemplateFailure)):
+            render(source)
     assert render("{{ 'as before' }}") == "as before"
 
 

@@ -51,9 +51,10 @@ def split_by(pattern: str) -> dict[str, object]:
 def test_hostile_tokenizers_are_refused_in_words(
     members: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(library, "SECONDS", 1.0)
-    with pytest.raises(UserFixable, match="vocabulary is damaged"):
-        libraries(described(**members))
+    with monkeypatch.context() as hasty:
+        hasty.setattr(library, "SECONDS", 1.0)
+        with pytest.raises(UserFixable, match="vocabulary is damaged"):
+            libraries(described(**members))
     assert libraries(described()).start.encode("ab").ids == [0, 1]
 
 
