@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from engine.commands import Command, Generate, Load
@@ -167,21 +167,25 @@ class Session:
 
     def at_rest(self) -> None:
         """Wait until the engine has done all it was told to, and holds nothing of it any more."""
-
-        def rests() -> bool:
-            with self.engine._wake:
-                return self.engine._current is None and not self.engine._agenda
-
-        end = monotonic() + PATIENCE
-        while not rests():
-            assert monotonic() < end, self.events
-            with self._news:
-                self._news.wait(0.01)
+        until_at_rest(self.engine)
 
     def close(self) -> None:
         for hold in self._holds:
             hold.release()
         self.engine.close(PATIENCE)
+
+
+def until_at_rest(engine: Engine) -> None:
+    """See `Session.at_rest`."""
+
+    def rests() -> bool:
+        with engine._wake:
+            return engine._current is None and not engine._agenda
+
+    end = monotonic() + PATIENCE
+    while not rests():
+        assert monotonic() < end, engine._current
+        sleep(0.01)
 
 
 def generate(*messages: Message | str, id: str = "a", **wishes: Any) -> Generate:  # noqa: A002

@@ -9,7 +9,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from engine_session import PATIENCE
+from engine_session import PATIENCE, until_at_rest
 from folder_models import FOLDER_TARGET
 
 from engine.cli.loaded import wait_for_model
@@ -92,8 +92,14 @@ class Household:
         self.at_text.append(lambda: self.stopped.wait(PATIENCE))
 
     def forget(self) -> None:
-        """Start with nothing that was told, and nothing to do."""
+        """Start with nothing that was told, and nothing to do.
+
+        First the engine ends what is left of answers that nobody waited for: else their texts were
+        taken for those of the next one.
+        """
         self.at_text.clear()
+        self.stopped.set()
+        until_at_rest(self.engine)
         with self._news:
             self.all.clear()
             self.window.clear()
