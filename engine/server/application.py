@@ -18,7 +18,7 @@ from engine.encoder.encoder import Encoder
 from engine.server.access import AccessMiddleware
 from engine.server.api_error import ApiError, bad_request, no_model
 from engine.server.body import decoded
-from engine.server.completion_request import CompletionRequest, ServedModel
+from engine.server.completion_request import CompletionRequest
 from engine.server.dialects.anthropic import AnthropicMessages
 from engine.server.dialects.chat import ChatCompletions
 from engine.server.dialects.completions import TextCompletions
@@ -27,7 +27,7 @@ from engine.server.dialects.embeddings import Embeddings, OllamaEmbed, OllamaEmb
 from engine.server.dialects.infill import Infill, LlamaCompletion
 from engine.server.dialects.ollama import OllamaChat, OllamaGenerate
 from engine.server.dialects.responses import Responses
-from engine.server.dispatcher import Dispatcher
+from engine.server.dispatcher import Dispatcher, ServedModel
 from engine.server.embedder import Embedder
 from engine.server.events import RequestState, RequestStatus
 from engine.server.exchange import Exchange

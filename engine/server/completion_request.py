@@ -1,4 +1,4 @@
-"""The request for a completion, in whatever dialect, and the model that is loaded."""
+"""The request for a completion, in whatever dialect."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from engine.events import PlanSummary
 from engine.request import Bias, ChatRequest, SamplingParams
+from engine.server.dispatcher import ID_PREFIX
 from engine.server.members import Members
 
-ID_PREFIX = "server-"
-"""First characters of the ids of all answers that a server requests."""
 MOST_ALTERNATIVES = 20
 """Most alternatives that may be asked for at each token."""
 MOST_COMPLETIONS = 256
@@ -50,18 +48,6 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "xtc_probability": (0,),
 }
 """Members of other programs' interfaces that would change an answer, except with these values."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServedModel:
-    """The loaded model, as clients see it: a name and never a path."""
-
-    name: str
-    plan: PlanSummary
-    since: int
-    """Unix time at which it was loaded."""
-    names: frozenset[str] = frozenset()
-    """All that it may be called, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)

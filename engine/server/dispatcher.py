@@ -14,20 +14,34 @@ import itertools
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from engine.commands import Command, Count, QuestionId
-from engine.events import Counted, Event, PlanReady, Unloaded
+from engine.events import Counted, Event, PlanReady, PlanSummary, Unloaded
 from engine.hub.shelf.kept_model import names_of
 from engine.request import ChatRequest
 from engine.server.api_error import no_model
-from engine.server.completion_request import ID_PREFIX, ServedModel
 
+ID_PREFIX = "server-"
+"""First characters of the ids of all answers that a server requests."""
 _COUNT_S = 60.0
 """Seconds after which a count is given up: the model was unloaded."""
 _askers = itertools.count(-1, -1)
 """Askers of counts; those of a window are not negative."""
 OTHERS = ""
 """In place of a request's id: all events that are not the server's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """The loaded model, as clients see it: a name and never a path."""
+
+    name: str
+    plan: PlanSummary
+    since: int
+    """Unix time at which it was loaded."""
+    names: frozenset[str] = frozenset()
+    """All that it may be called, in lower case."""
 
 
 class Dispatcher:

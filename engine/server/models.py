@@ -10,8 +10,7 @@ from engine.commands import Load
 from engine.events import Event, Failed, PlanReady, Unloaded
 from engine.hub.shelf.kept_model import names_of
 from engine.server.api_error import ApiError, from_failure, no_model
-from engine.server.completion_request import ServedModel
-from engine.server.dispatcher import OTHERS, Dispatcher
+from engine.server.dispatcher import OTHERS, Dispatcher, ServedModel
 from engine.server.settings import ServerSettings
 
 Catalogue = Callable[[], Mapping[str, Load]]

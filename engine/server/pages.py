@@ -9,9 +9,8 @@ from hashlib import sha256
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from engine.server.api_error import ApiError
-from engine.server.completion_request import ServedModel
 from engine.server.dialects.dialect import Json
-from engine.server.dispatcher import Dispatcher
+from engine.server.dispatcher import Dispatcher, ServedModel
 from engine.server.embedder import Embedder
 from engine.server.members import Members
 from engine.server.metrics import CONTENT_TYPE, ServerMetrics

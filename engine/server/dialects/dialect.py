@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from engine.events import PromptRead
 from engine.request import ChatRequest, SamplingParams
 from engine.server.api_error import ApiError
-from engine.server.completion_request import ID_PREFIX, CompletionRequest
+from engine.server.completion_request import CompletionRequest
+from engine.server.dispatcher import ID_PREFIX
 from engine.server.generation import Completion
 from engine.server.members import Members
 from engine.server.progress import CompletionProgress

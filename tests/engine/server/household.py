@@ -16,8 +16,7 @@ from engine.cli.loaded import wait_for_model
 from engine.commands import Command, Load, Stop
 from engine.events import Event, TextDelta
 from engine.server.application import ServerApplication
-from engine.server.completion_request import ID_PREFIX
-from engine.server.dispatcher import Dispatcher
+from engine.server.dispatcher import ID_PREFIX, Dispatcher
 from engine.server.events import RequestStatus
 from engine.server.server import Server
 from engine.server.settings import ServerSettings
