@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.examples import BEGINNINGS, EXAMPLES
 from app.chat.machine_words import joined, machine_words
-from app.engine_link.plan_texts import run_words
+from app.engine_link.plan_texts import draft_words, run_words
 from app.engine_link.status import EngineStatus, Phase
 from app.theme.fonts import keep_font, sized
 from app.theme.icons import icon
@@ -206,4 +206,4 @@ def _draft_words(plan: PlanSummary, machine: Machine | None) -> str:
     if not plan.draft:
         return tr("Runs on {device}, without a draft.").format(device=device)
     words = tr("Runs on {device}, drafting with {drafts}.")
-    return words.format(device=device, drafts=joined(plan.draft.split(" + ")))
+    return words.format(device=device, drafts=joined(draft_words(plan.draft).split(" + ")))

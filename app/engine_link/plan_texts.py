@@ -62,13 +62,19 @@ def card_name(machine: Machine | None) -> str:
 
 def run_words(plan: PlanSummary, machine: Machine | None) -> str:
     """Return who drafts and who verifies, with the names of the devices."""
-    return _said(plan, [card_name(machine), kind_of_card(machine)], plan.draft)
+    return _said(plan, [card_name(machine), kind_of_card(machine)], draft_words(plan.draft))
 
 
 def short_run_words(plan: PlanSummary, machine: Machine | None) -> str:
     """Return `run_words` for less room: the device by its kind, the draft by what it is."""
     card, draft = kind_of_card(machine), tr("head") if plan.draft_is_head else tr("draft")
     return _said(plan, [card, card], draft if plan.draft else None)
+
+
+def draft_words(draft: str | None) -> str:
+    """Return what drafts, by name, and lookup as the window calls it; "" where nothing does."""
+    names = draft.split(" + ") if draft else []
+    return " + ".join(tr("lookup") if name == "lookup" else name for name in names)
 
 
 def kind_of_card(machine: Machine | None) -> str:
@@ -84,7 +90,7 @@ def _said(plan: PlanSummary, cards: list[str], draft: str | None) -> str:
     if plan.caveat:
         return tr("{mode} through the transformers library").format(mode=mode)
     if plan.draft and drafts_on_cpu and not plan.layers_on_gpu:
-        return tr("{mode}, draft: {draft}").format(mode=mode, draft=plan.draft)
+        return tr("{mode}, draft: {draft}").format(mode=mode, draft=draft_words(plan.draft))
     parts, card = [], cards[0]
     if draft:
         on = tr("{part} on the CPU") if drafts_on_cpu else tr("{part} on {device}")

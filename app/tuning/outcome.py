@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from app.engine_link.measured import Measured
 from app.engine_link.plan_texts import (
     about_speed,
+    draft_words,
     kind_of_card,
     mode_name,
     short_run_words,
@@ -99,7 +100,7 @@ def changes(now: LoadOutcome, then: LoadOutcome, machine: Machine | None) -> str
         before, after = number(now.layers_on_gpu), number(then.layers_on_gpu)
         parts.append(said.format(before=before, after=after, device=kind_of_card(machine)))
     if now.draft_known and then.draft_known and then.draft != now.draft:
-        before, after = now.draft or tr("no draft"), then.draft or tr("no draft")
+        before, after = (draft_words(each.draft) or tr("no draft") for each in (now, then))
         parts.append(arrow.format(before=before, after=after))
     if then.context != now.context:
         said = tr("context {before} → {after} tokens")
