@@ -134,13 +134,15 @@ QComboBox::drop-down { border: none; width: 24px; subcontrol-origin: padding;
 QComboBox::down-arrow { image: url("$chevron"); width: ${arrow}px; height: ${arrow}px; }
 QComboBox QAbstractItemView { background: $surface; border: 1px solid $border_strong;
     selection-background-color: $selected; selection-color: $text; outline: none; }
-QCheckBox { spacing: 8px; border: 2px solid transparent; border-radius: 6px; padding: 2px; }
+QCheckBox { outline: none; spacing: 8px; border: 2px solid transparent; border-radius: 6px;
+    padding: 2px; }
 QCheckBox[look="bare"] { spacing: 0; }
 QCheckBox:focus { border-color: $accent; }
 QCheckBox::indicator { width: ${tick_side}px; height: ${tick_side}px; border: 1px solid $muted;
     border-radius: 4px; background: $surface; }
 QCheckBox::indicator:checked { background: $accent; border-color: $accent; image: url("$tick"); }
-QRadioButton { spacing: 8px; border: 2px solid transparent; border-radius: 6px; padding: 2px; }
+QRadioButton { outline: none; spacing: 8px; border: 2px solid transparent; border-radius: 6px;
+    padding: 2px; }
 QRadioButton:focus { border-color: $accent; }
 QRadioButton:disabled { color: $muted; }
 QRadioButton::indicator { width: ${dot_side}px; height: ${dot_side}px; border: 1px solid $muted;

@@ -8,7 +8,8 @@ import pytest
 import shiboken6
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QToolButton, QWidget
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QRadioButton, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
 
 import app.theme.theme
@@ -124,6 +125,20 @@ def test_a_choice_that_is_made_shows_the_keyboard(around: QWidget) -> None:
     assert edge(button) == current().text
     other.setFocus()
     assert edge(button) == current().accent
+
+
+def test_a_radio_button_under_the_keyboard_has_one_ring_and_no_ground(around: QWidget) -> None:
+    """The ground that Qt lays over it is no ring of ours."""
+    button = QRadioButton("Third", around)
+    button.move(0, 120)
+    button.show()
+    QTest.keyClick(around.focusWidget(), Qt.Key.Key_Tab)
+    QTest.keyClick(around.focusWidget(), Qt.Key.Key_Tab)
+    assert button.hasFocus()
+    picture = button.grab().toImage()
+    middle = picture.height() // 2
+    assert picture.pixelColor(0, middle).name() == current().accent
+    assert picture.pixelColor(3, middle).name() == current().window
 
 
 def test_fonts_that_are_kept_follow_and_end_with_their_widget(theme: Theme, qtbot: QtBot) -> None:
