@@ -61,9 +61,9 @@ def states_left_out_of_an_offered_context() -> None:
     """What is offered where a context does not fit counts weights and keys alone."""
     from engine.plan import refusals
 
-    def lacking(search: Any, _nearest: Any, _ceiling: int) -> int:
+    def longest(search: Any, _ceiling: int) -> int:
         held = search.target.footprint
-        per_token: int = held.kv_bytes_per_token
-        return search.context * per_token - (search.host_budget - held.weight_bytes)
+        room: int = search.host_budget - held.weight_bytes
+        return min(room // held.kv_bytes_per_token, search.context)
 
-    refusals._too_many_bytes = lacking
+    refusals._longest_context = longest
