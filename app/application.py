@@ -254,7 +254,7 @@ class Assembly:
         self.bridge.imported.connect(self._engine_there, Qt.ConnectionType.SingleShotConnection)
         self._starter = starter or self._starter
         if asks:
-            from app.models.crash_offer import offer_starter  # hardly ever
+            from app.models.crash_offer import offer_starter  # only after a start that died
 
             self.bridge.start()
             offer_starter(self.models, last, self._starter(), mark.set)

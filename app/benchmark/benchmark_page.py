@@ -178,7 +178,8 @@ class BenchmarkPage(PageFrame):
 
     def _build(self) -> None:
         self._task = Card(tr("Which mode is best here?"), parent=self)
-        measure = (self.measure_button, 0, Qt.AlignmentFlag.AlignLeft)  # also without words beside
+        # Aligned, or the button would fill the row while no words stand beside it.
+        measure = (self.measure_button, 0, Qt.AlignmentFlag.AlignLeft)
         buttons = hbox(measure, self.cancel_button, (self.stage, 1), spacing=12)
         fill(self._task.column, self.simulated, buttons, self.progress)
         self._results = Card(tr("Results"), parent=self)

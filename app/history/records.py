@@ -91,7 +91,7 @@ class Folder:
 
 
 EARLIEST = 32 * 86_400.0
-"""No conversation is older, in seconds since the epoch: Windows has no local time for its start."""
+"""Earliest time of a conversation, in seconds since the epoch; Windows has no local time for 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ class WithoutDraft(QObject):
             self.changed.emit()
 
     def ask(self) -> None:
-        """Measure; what has begun by itself goes on, and is asked for from now on."""
+        """Measure; a measurement that began by itself goes on, and counts as asked for."""
         self._quietly = False
         self.changed.emit()
         self.measure()

@@ -1,4 +1,4 @@
-"""A radio button that is seen when the keyboard comes to it."""
+"""A radio button that scrolls into view when it gets the focus."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QRadioButton, QScrollArea
 
 _KEYS = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason)
-"""Reasons that arrows give as well as Tab."""
+"""Reasons of a focus that Tab or an arrow key has moved."""
 
 
 class RadioButton(QRadioButton):
-    """Brings the widget that it lies in into view when arrows go to it.
+    """Scrolls into view when Tab or an arrow key moves the focus to it.
 
-    An area that scrolls does so by itself for Tab only.
+    A scroll area does that by itself for Tab only.
     """
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        """Come into view with what is said beside and below it."""
+        """Scroll into view, with the words beside and below it."""
         super().focusInEvent(event)
         row = around = self.parentWidget()
         if row is None or event.reason() not in _KEYS:

@@ -159,7 +159,7 @@ class Planning:
     def _best_search(self) -> PlacementSearch:
         """Return the placements with the accelerator that serves best; the first one of equals.
 
-        Where nothing fits, the one that lets most in: a refusal and what it offers are about it.
+        Where nothing fits, the one with the most room: the refusal tells of it.
         """
         usable: Sequence[Accelerator | None] = [
             found for found in self._machine.usable if self._counts(found)

@@ -137,9 +137,10 @@ def does_not_fit(
     host, name = search.host, search.target.name
     whole, free = (ram + host_reserve(host)) / GIB, _gib(host.memory_available / GIB)
     lacking = _shortage(search, nearest, memory, ceiling)
-    remedy = _remedy(search, drafts, ceiling)
     if lacking.budgeted:
         remedy = tr("Raise the budget, or choose a mode that needs less GPU memory.")
+    else:
+        remedy = _remedy(search, drafts, ceiling)
     if found is None or found.unified or not vram:
         said = tr("{model} needs {needed} GiB of memory here, and {free} GiB are free.")
         cause = said.format(model=name, needed=_gib(whole), free=free)
@@ -193,7 +194,7 @@ def _whole(memory: DeviceMemory, nbytes: int) -> DeviceMemory:
 def _remedy(search: PlacementSearch, drafts: Sequence[DraftFacts], ceiling: int) -> str:
     """Suggest what would fit."""
     wish, held = search.wish, search.target.footprint
-    # What other programs hold changes until the user has chosen: a little less than what fits now.
+    # A little less than fits now: other programs may take memory before the user has chosen.
     tokens = 0 if wish.context is None else _longest_context(search, ceiling) * 31 // 32
     spare = search.host_budget + (0 if search.one_memory else search.limit) - held.weight_bytes
     if wish.forced and drafts:
